@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def choose_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, SearchResult]:
-    """`choose`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
+    """`choose`, whose choices the keeper keeps; if it has the choices of an earlier process, their plan without a run.
 
     Raises NotEnoughMemoryError, and BadInputError if what was kept is not valid.
     """
@@ -68,7 +68,7 @@ def choose(plan: Plan) -> tuple[Plan, SearchResult]:
     """Return the plan with the kind, the solver, and the values of options that are better on its validation data, and
     with the epochs of a refit if there are several folds; and what was compared.
 
-    Values are those of the best kind. If other kinds by their usual options had to be better than the best values of
+    Values are tried for the best kind. If other kinds by their usual options had to be better than the best values of
     the usual one, the metric on nine sets of 178 to 7,000 rows was 1.1 % worse in the mean. Raises
     NotEnoughMemoryError.
     """

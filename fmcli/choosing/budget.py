@@ -10,7 +10,7 @@ from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense
 from fmcli.training.several.refit import visits
 
-# Other values of an option may take one training together, until one of them is taken. Kinds and solvers together may
+# Other values of an option may take one training together, until one of them wins. Kinds and solvers together may
 # take this many; so may each of their runs and of drawn options.
 MOST_TRAININGS = 10
 # Few rows have longer runs, which take a few seconds: a run that overfits within few epochs is compared with others
@@ -21,7 +21,7 @@ LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
 # take this much together; sparse rows may have more folds, because models overfit them within a few epochs, so that a
 # single fold chooses their number badly.
 MOST_WORK, WORK_OF_SPARSE = 10**8, 4 * 10**8
-# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
+# A parameter takes as long as this many entries: it is copied, or updated by few entries, where it waits for memory.
 ENTRIES_A_PARAMETER = 4
 
 
@@ -39,7 +39,7 @@ def epochs_of(plan: Plan) -> int:
 
 
 def affordable_folds(plan: Plan, epochs: int) -> int:
-    """Return on how many folds runs of so many epochs may be compared."""
+    """Return on how many folds runs of `epochs` epochs may be compared."""
     most = MOST_WORK if have_most_features(plan) else WORK_OF_SPARSE
     return max(1, most // (max(1, epochs) * work(plan)))
 

@@ -22,15 +22,15 @@ from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.refit import refits
 from fmcli.training.trained import Epoch
 
-# One rule decides: a candidate is taken if it is better than the best one so far by more than its margin, in standard
+# One rule decides: a candidate wins if it is better than the best one so far by more than its margin, in standard
 # errors of the paired difference. The margin of a value of an option is in the registry. Kinds, solvers and drawn
 # options have MARGIN, because the best of many is better by chance, too: the best of a hundred was worse than the usual
 # run on held-out rows if it was better by one. A solver that samples needs none if its run was cut short, because it
 # becomes much better.
 MARGIN = 2.0
-# Candidates are as good as each other if their difference is at most so many standard errors.
+# Candidates are as good as each other if their difference is at most this many standard errors.
 TIE = 1.0
-# Other folds follow as long as another candidate is better, but by fewer standard errors than DECIDED; if it is taken
+# Other folds follow as long as another candidate is better, but by fewer standard errors than DECIDED; if it wins
 # whatever the error, also as long as it is worse by fewer than UNDECIDED.
 DECIDED, UNDECIDED = 2.0, 1.0
 

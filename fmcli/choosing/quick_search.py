@@ -55,7 +55,7 @@ def searches(plan: Plan) -> bool:
 
 
 def has_penalties_per_row(plan: Plan) -> bool:
-    """Return whether usual penalties are so many times one over the number of rows: those of solvers by columns.
+    """Return whether usual penalties are multiples of one over the number of rows: the penalties of solvers by columns.
 
     As many times suit all rows and a subset of them, but for a bias to stronger penalties: on 320,000 ratings, where
     usual ones suffice, three of five kinds took stronger ones on a subset, by which two had an RMSE that was .3 and .8
@@ -184,7 +184,7 @@ def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
         return has_terms and is_free(spec, option) and enough
 
     kind = MODELS[spec.model].tries
-    tried = {**kind, **spec.solver_entry.tries, **kind}  # those of the kind first
+    tried = {**kind, **spec.solver_entry.tries, **kind}  # options of the kind first
     yield from ((option, trial) for option, trial in tried.items() if suits(option, trial))
 
 

@@ -29,7 +29,7 @@ class SearchRequest:
     folds : how many; None: as the rows need.
     sampler : how options are drawn; one of SAMPLERS.
     study : the file of the study; None: trials are not kept.
-    ranges : the values of options; empty: those of the registry.
+    ranges : the values of options; empty: the ranges of the registry.
     deadline : the value of time.perf_counter() at which it ends.
     path : of how many values of one penalty there is a path in place of drawn options; None: there is none.
     draws : whether options are drawn, or follow a path.

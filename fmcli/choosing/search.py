@@ -52,7 +52,7 @@ MOST_DRAWS = 20
 
 
 class Search:
-    """A search for the best of the usual run, of those of other kinds and solvers, and of those of drawn options.
+    """A search for the best of the usual run, the runs of other kinds and solvers, and the runs of drawn options.
 
     plan : the usual run, which holds out rows, and has the others if there are some.
     folds : how many times other rows are held out; stretched : whether these are stretches of consecutive rows.
@@ -131,7 +131,7 @@ class Search:
         return Candidate(self.folds_of(plan), number, limits=self.limits)
 
     def run(self) -> tuple[Candidate, SearchResult]:
-        """Search, until all trials are made or the deadline has passed; return the trial that is taken, and all."""
+        """Search, until all trials are made or the deadline has passed; return the winner, and all trials."""
         late = False
         try:
             self.begin()

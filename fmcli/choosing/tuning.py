@@ -25,7 +25,7 @@ class Winner(NamedTuple):
     """The run that trains the best trial on all rows.
 
     solver : None: the kind has none.
-    options : that a quick search or the search has chosen, or of which only some values were asked for.
+    options : that a search has chosen, or for which the user named some values.
     epochs : None: other rows choose them, or all are needed.
     """
 
@@ -41,7 +41,7 @@ def tuned(
     on_begin: Callable[[Search, Sequence[TriedValue], int], None] = lambda search, tried, known: None,
     on_trial: Callable[[Candidate], None] = lambda candidate: None,
 ) -> tuple[Candidate, SearchResult]:
-    """Search, and return the trial that is taken, and all.
+    """Search, and return the winner, and all trials.
 
     on_begin : called before the first trial with the search, the values of the quick search, and the number of trials
         that the study has; on_trial : after each trial.
@@ -78,7 +78,7 @@ def identity_of(plan: Plan, request: SearchRequest, folds: int, stretched: bool)
 
 
 def chosen_options(candidate: Candidate, ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the options that a search has chosen, or of which only some values were asked for."""
+    """Return the options that a search has chosen, or for which the user named some values."""
     spec = candidate.plan.spec
     names = {*chosen_values(candidate.plan), *candidate.settings, *ranges}
     return {name: spec.values[name] for name in sorted(names) if spec.takes(name)}

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import quote
-from fmcli.data.markers import markers_among
+from fmcli.data.faults import markers_among, quote
 from fmcli.errors import LEAVE_OUT, Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES

@@ -67,7 +67,7 @@ class Minimizer(ABC):
 
     @abstractmethod
     def load_state(self, state: RunState, epochs: int) -> None:
-        """Go on from such a state, after so many epochs, with the live arrays that the model had then. Raises
+        """Go on from such a state, after `epochs` epochs, with the live arrays that the model had then. Raises
         ValueError if it is not a state of such a run."""
 
 

@@ -158,7 +158,7 @@ class Trainer(ABC):
         return {}
 
     def load_state(self, state: RunState, epochs: int) -> None:
-        """Go on from such a state, after so many epochs; called after `prepare`, with the live arrays that the model
+        """Go on from such a state, after `epochs` epochs; called after `prepare`, with the live arrays that the model
         had then. Raises ValueError if it is not a state of such a run: it may come from a file."""
         require_names(state, ())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from fmcli.data.markers import MARKERS
+from fmcli.data.faults import MARKERS
 from fmcli.data.tables.schema import CATEGORY, IGNORED, NUMBER, TIME, VECTOR
 from fmcli.data.tables.unclear import (
     MOST_DESCRIBED,

@@ -128,14 +128,19 @@ def _each(columns: Columns, text: Callable[[str, Figures], str]) -> str:
     return listed([text(*one) for one in islice(columns.items(), MOST_DESCRIBED)], len(columns))
 
 
+def left_out_or_names(columns: Columns) -> dict[str, Advice]:
+    """Return the options for columns that are no use as they are: leave them out, or read them as names."""
+    every = tuple(columns)
+    return {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}}
+
+
 def _names(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Figures) -> str:
         return f"{name!r} has {one['distinct']:,} different texts in {present(one):,} cells, such as {one['example']!r}"
 
-    every = tuple(columns)
     return (
         f"the column {_each(columns, text)}: names that hardly repeat teach a model nothing",
-        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+        left_out_or_names(columns),
     )
 
 
@@ -152,11 +157,10 @@ def _local(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 
 def _mixed_marks(columns: Columns) -> tuple[str, dict[str, Advice]]:
-    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has numbers such as {shown(one)!r}')}, and others "
         "with another decimal mark; write all with a point",
-        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+        left_out_or_names(columns),
     )
 
 
@@ -164,19 +168,17 @@ def _units(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Figures) -> str:
         return f"{name!r} has numbers with the unit {unit_of(one)!r}, such as {shown(one)!r}"
 
-    every = tuple(columns)
     return (
         f"the column {_each(columns, text)}: write the numbers alone",
-        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+        left_out_or_names(columns),
     )
 
 
 def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
-    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}: the day "
         "or the month may be first; write them as 2025-12-31",
-        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+        left_out_or_names(columns),
     )
 
 
@@ -195,11 +197,10 @@ def _no_date(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 
 def _mixed_dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
-    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, in which the "
         "day is first in some, and the month in others; write them as 2025-12-31",
-        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+        left_out_or_names(columns),
     )
 
 

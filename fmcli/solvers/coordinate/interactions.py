@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 # Eigenvectors that a file keeps. Most are noise, in which later nights find interactions.
 KEPT = 32
-# Passes over the rows that find them, from those of the earlier rows on.
+# Passes over the rows that find them, beginning with the eigenvectors of the earlier rows.
 PASSES = 3
 # The most numbers that a file keeps, in 4 MiB: more would double the memory and the file of large models. And how many
 # times as many there are in double precision at a time.
@@ -50,7 +50,7 @@ MOST, COPIES = 1 << 20, 5
 # The size of factors that change no score, also with values of 1e6.
 TINY = 1e-9
 # How large random vectors are beside the earlier eigenvectors, so that there are as many as can be kept; and the least
-# share of the largest squared length that vectors have in other directions than those of other vectors.
+# share of the largest squared length that vectors have outside the directions of other vectors.
 NOISE, LEAST = 1e-3, 1e-10
 
 
@@ -128,7 +128,7 @@ def bytes_needed(model: Model, data: Dataset) -> int:
 
 
 def task_of_pairs(task: Task, rank: int) -> Task:
-    """Return a task with the same rows for an FM with the linear terms of its model, and with so many factors."""
+    """Return a task with the same rows for an FM with the linear terms of its model, and with `rank` factors."""
     has = task.model.shapes()
     model = FM(task.model.features, task.model.outputs, rank=rank, bias="bias" in has, linear="w" in has)
     model.cutpoints = task.model.cutpoints

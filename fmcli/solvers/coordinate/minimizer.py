@@ -79,7 +79,7 @@ class Sweep(NamedTuple):
 class CoordinateDescent(Minimizer):
     """Cyclic descent on the mean loss plus penalty, as CoordinateUpdater states it.
 
-    Threads share sets of rows that enter no sample in common, such as those of one field of one-hot features.
+    Threads share sets of rows that enter no sample in common, such as the rows of one field of one-hot features.
     """
 
     updaters: Sequence[CoordinateUpdater]

@@ -129,7 +129,7 @@ def with_new_features(source: TrainingRows, warm_start: WarmStart | None) -> tup
 
 
 def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, DividedRows, Spec]:
-    """Return the transform of a run, its rows, of which some are held out, and its spec with the loss of the labels.
+    """Return the transform of a run, its rows, divided if some are held out, and its spec with the loss of the labels.
 
     Raises BadInputError for labels that do not fit the loss, and UsageError.
     """

@@ -56,7 +56,7 @@ class LabelWeights(NamedTuple):
     """Labels, and the weight of the rows with each.
 
     label : (n) all labels, or each of them once; if they are very many, some, with the smallest and the largest one.
-    weight : (n) of the rows; None: not known, because there are so many labels.
+    weight : (n) of the rows; None: not known, because there are very many labels.
     """
 
     label: NDArray[np.float64]
@@ -86,7 +86,7 @@ class LabelledRows(Protocol):
     """Labelled rows as they were read, perhaps for a single pass.
 
     names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
-    labels : of a stream, those of its first rows.
+    labels : of all rows; of a stream, the labels of its first rows.
     """
 
     @property
@@ -137,7 +137,7 @@ class Rows(LabelledRows, Protocol):
         ...
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedRows:
-        """Return the rows, of which some are held out. Raises UsageError if no rows are left, and
+        """Return the rows, divided into rows to train on and held-out rows. Raises UsageError if no rows are left, and
         NotEnoughMemoryError."""
         ...
 
