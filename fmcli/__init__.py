@@ -35,7 +35,7 @@ and a cache that the model defines:
 
     for each row of parameters, slice by slice:
         model.score_gradient(view)      the derivatives of its samples' scores
-        bound the mean loss by a quadratic, minimise that with the penalty, take the step
+        bound the mean loss by a quadratic, minimize that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
 In an update, the file's summary of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters: it is a
@@ -64,7 +64,7 @@ The folders
 Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
 above it in this list, so that there are no circles; there are none of the folders within them, either:
 
-    system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
+    system        memory, cores, threads, signals, locks, remote files, what recognizes an input, files that are written
                   whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
                   denormals.h: numbers too small to be normal are 0 in training; state_dict.py: the progress of a run as

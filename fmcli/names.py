@@ -66,7 +66,7 @@ def close(name: str, names: Collection[str]) -> list[str]:
 
 
 def wrong_letters(one: str, other: str) -> int:
-    """Return the fewest letters to insert, leave out, replace or exchange with their neighbour that make one text of
+    """Return the fewest letters to insert, leave out, replace or exchange with their neighbor that make one text of
     the other (the optimal string alignment distance)."""
     before: list[int] = []
     row = list(range(len(other) + 1))

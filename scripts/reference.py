@@ -13,7 +13,7 @@ from fmcli.api.parameters import OF_ROWS, PARAMETERS, RENAMED
 from fmcli.cli.pages.reference import table
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import SPELLINGS
-from fmcli.registry.catalogue import catalogue
+from fmcli.registry.catalog import catalog
 from fmcli.registry.entry import Trial
 from fmcli.registry.kinds import ValueKind
 from fmcli.registry.losses import LOSSES
@@ -38,7 +38,7 @@ def code(words: Iterable[str]) -> str:
 
 def models() -> Iterator[str]:
     """All models, and the solvers that train them."""
-    found = catalogue()["models"]
+    found = catalog()["models"]
     yield from table(
         ["model `-m`", *(f"`{solver}`" for solver in SOLVERS)],
         (

@@ -93,7 +93,7 @@ def change_binary(rng: random.Random, file: bytes) -> bytes:
 def use(file: bytes, path: Path) -> Outcome:
     """Import a file, and predict with the model. An exception other than BadInputError is a hit, that is, a bug."""
     path.write_bytes(file)
-    tool = next((name for name, one in importing.TOOLS.items() if one.recognises(memoryview(file))), "libfm")
+    tool = next((name for name, one in importing.TOOLS.items() if one.recognizes(memoryview(file))), "libfm")
     loss = None if tool == "libffm" else "logistic"
     try:
         model = fmcli.import_model(path, loss=loss, norm=False if tool == "xlearn" else None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS
 from test_nights import in_nights, planted
-from test_resuming import labelled, saved
+from test_resuming import labeled, saved
 from test_stored_rows import small, stored  # noqa: F401 (a fixture)
 
 from fmcli.data.dataset import Dataset
@@ -101,7 +101,7 @@ RUNS = {
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp_path, monkeypatch, request):
     solver, model, loss, options, settings = RUNS[name]
     monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
-    rows = labelled(loss)
+    rows = labeled(loss)
     if name == "early stopping":  # labels from which nothing can be learned
         rows = rows.changed(label=np.random.default_rng(2).permutation(rows.label))
     if name.startswith("disk"):
@@ -153,7 +153,7 @@ def test_a_run_that_ends_by_an_exception_ends_the_thread_that_reads_ahead(tmp_pa
     """At once: if that were left to the garbage collector, this might wait for the thread in one that is starting."""
     monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
     spec, before = make_spec("fm", "adagrad", "squared", {"epochs": 2}), set(threading.enumerate())
-    command = Command(stored(tmp_path / "cache", labelled("squared")), spec, {}, str(tmp_path / "c"))
+    command = Command(stored(tmp_path / "cache", labeled("squared")), spec, {}, str(tmp_path / "c"))
     with pytest.raises(Killed) as killed:
         command.run(left=5)
     assert killed.tb is not None  # whose frames refer to the run

@@ -73,10 +73,10 @@ def files(tmp_path, rng):
     return str(tmp_path / "m"), [str(tmp_path / "rows[01]"), str(tmp_path / "rows2")], tmp_path
 
 
-def scored(cluster, path, inputs, bad=None, labelled=False, stream=None, refuse_unseen=False, build=tasks.BUILD):
+def scored(cluster, path, inputs, bad=None, labeled=False, stream=None, refuse_unseen=False, build=tasks.BUILD):
     scorer, model = loaded(path)
     counts, bad = Counts(), bad or BadLines()
-    request = RowReading("auto", labelled, bad.skip, stream or Stream(), refuse_unseen, build)
+    request = RowReading("auto", labeled, bad.skip, stream or Stream(), refuse_unseen, build)
     return scorer, counts, Scoring(cluster, model, inputs, request, counts, bad)
 
 
@@ -106,7 +106,7 @@ def test_metrics_are_those_of_one_machine(cluster, small_parts, files):
     path, patterns, folder = files
     inputs = [str(folder / f"rows{number}") for number in range(3)]
     expected = Counts()
-    scorer, counts, run = scored(cluster, path, patterns, labelled=True)
+    scorer, counts, run = scored(cluster, path, patterns, labeled=True)
     outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=expected)
     names, joined = usual_metrics("logistic", of_model=True, grouped=False), Combined()
     for _ in run.evaluate(names, True, joined):
@@ -124,7 +124,7 @@ def test_groups_may_have_rows_of_several_parts(cluster, small_parts, files, rng)
     inputs = [str(folder / "rows0")]
     (folder / "rows0").write_text("".join(rows))
     row_groups = RowGroups(optional=True)
-    scorer, _, run = scored(cluster, path, inputs, labelled=True, stream=Stream(row_groups=row_groups))
+    scorer, _, run = scored(cluster, path, inputs, labeled=True, stream=Stream(row_groups=row_groups))
     assert run.grouped
     names, joined = ["gauc", "ndcg", "map"], Combined()
     for _ in run.evaluate(names, False, joined):
@@ -132,7 +132,7 @@ def test_groups_may_have_rows_of_several_parts(cluster, small_parts, files, rng)
     outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=Counts(), row_groups=row_groups)
     assert joined.figures(names, scorer) == figures(names, outcome, scorer)
     (folder / "rows0").write_text("1 0:1\n" + "".join(rows))
-    *_, run = scored(cluster, path, inputs, labelled=True, stream=Stream(row_groups=row_groups))
+    *_, run = scored(cluster, path, inputs, labeled=True, stream=Stream(row_groups=row_groups))
     assert not run.grouped
 
 

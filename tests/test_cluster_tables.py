@@ -51,10 +51,10 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(partitions, "LEAST_BYTES", 900)
 
 
-def scored(folder, stream, labelled=False, counts=None, model="m.fm", **more):
+def scored(folder, stream, labeled=False, counts=None, model="m.fm", **more):
     """The scoring of both tables, which a pattern names."""
     scorer, model = loaded(str(folder / model))
-    request = RowReading("auto", labelled, False, stream, **more)
+    request = RowReading("auto", labeled, False, stream, **more)
     return scorer, Scoring(Here(2), model, [str(folder / "a*.csv")], request, counts or Counts(), BadLines())
 
 
@@ -93,7 +93,7 @@ def test_rows_without_a_match_are_counted(files):
 def test_metrics_of_groups_are_those_of_one_machine(files, monkeypatch):
     monkeypatch.setattr("clusters.pickle", pytest.importorskip("cloudpickle"))  # as a cluster does
     by, groups = By("user"), RowGroups(optional=True)
-    scorer, run = scored(files, Stream(row_groups=groups), labelled=True, by=by)
+    scorer, run = scored(files, Stream(row_groups=groups), labeled=True, by=by)
     names, combined = ["auc", "gauc"], Combined()
     for _ in run.evaluate(names, False, combined):
         pass

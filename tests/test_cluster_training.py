@@ -26,7 +26,7 @@ from fmcli.data.stored.caching import Reading
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
 from fmcli.registry.streams import ROUND_STREAM, generator

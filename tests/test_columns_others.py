@@ -144,7 +144,7 @@ def slow_powers(problem, loss, penalty, order):
         G = (q.T * share * curvatures) @ q
         if bends:
             G += np.diag(np.maximum((share * slopes) @ bend, 0))
-        solve = with_bias if names[-1:] == ["bias"] and len(phi) > 1 else minimise
+        solve = with_bias if names[-1:] == ["bias"] and len(phi) > 1 else minimize
         step = solve((share * slopes) @ q, G, phi, l1, l2)
         before = objective(phi)
         for _ in range(HALVINGS + 1):
@@ -197,7 +197,7 @@ def second_derivatives(params, x, c, order):
     return found
 
 
-def minimise(r, G, phi, l1, l2):
+def minimize(r, G, phi, l1, l2):
     """Return the step after as many sweeps over the coordinates as in the compiled solver."""
     step = np.zeros_like(phi)
     for _ in range(5):
@@ -212,9 +212,9 @@ def minimise(r, G, phi, l1, l2):
 
 
 def with_bias(r, G, phi, l1, l2):
-    """Like minimise, but the last coordinate is the bias, which is always at its optimum given the others."""
+    """Like minimize, but the last coordinate is the bias, which is always at its optimum given the others."""
     g = G[:-1, -1] / G[-1, -1]
-    step = minimise(r[:-1] - g * r[-1], G[:-1, :-1] - np.outer(g, G[-1, :-1]), phi[:-1], l1[:-1], l2[:-1])
+    step = minimize(r[:-1] - g * r[-1], G[:-1, :-1] - np.outer(g, G[-1, :-1]), phi[:-1], l1[:-1], l2[:-1])
     return np.append(step, -r[-1] / G[-1, -1] - g @ step)
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
@@ -84,7 +84,7 @@ def test_ffm_begins_with_larger_factors_for_classes():
     assert resolved("ffm", "sgd", "logistic", rows=10, nonzeros=20, features=5)["init_std"] == 0.03
 
 
-def test_lifted_pn_is_penalised_by_the_rows_of_its_features():
+def test_lifted_pn_is_penalized_by_the_rows_of_its_features():
     for features, l2 in ((20, 0.02), (50, 0.05), (500, 0.1)):
         values = resolved("lifted-pn", rows=5000, nonzeros=20_000, features=features)
         assert (values["l2_v"], values["l2_w"]) == (pytest.approx(l2), 1e-5)
@@ -126,7 +126,7 @@ def test_ftrl_has_steps_of_its_own_unless_told():
 
 
 @pytest.mark.parametrize("model", ["shfm", "sha2"])
-def test_the_sparse_models_are_penalised_by_their_rows_under_ftrl(model):
+def test_the_sparse_models_are_penalized_by_their_rows_under_ftrl(model):
     for rows, l1 in ((10, 0.01), (10**6, 1)):
         values = resolved(model, "ftrl", rows=rows, nonzeros=rows, features=10)
         assert (values["l1"], values["l1_v"]) == (l1, l1)

@@ -8,7 +8,7 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.models import lines
-from fmcli.registry import catalogue
+from fmcli.registry import catalog
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
@@ -87,7 +87,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
 def test_derived_defaults_are_described_in_the_help(rules):
     assert "default: 1 / 2^rows; " in notes(OPTIONS["init_std"])
     assert defaults_in_words(OPTIONS["init_std"]).startswith("1 / 2^rows; ")
-    listed = catalogue.catalogue()
+    listed = catalog.catalog()
     json.dumps(listed)
     assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
     assert "--alpha 1/non-zeros" in " ".join(line.strip() for line in lines(listed, []))

@@ -10,7 +10,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import moved
 from fmcli.losses.links import expit
 from fmcli.registry.build import build_loss
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
@@ -87,7 +87,7 @@ def fields_of(model):
 
 @cache
 def planted(model, loss, rows=ROWS):
-    """Return training and test data of ``rows`` samples each, labelled by a random model of the same kind.
+    """Return training and test data of ``rows`` samples each, labeled by a random model of the same kind.
 
     Its factors are large enough to matter.
     """
@@ -250,7 +250,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
 @pytest.mark.parametrize(("model", "solver"), FEW_PAIRS)
 def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
     """But a sampler draws cold features that have parameters from their prior, unless rows have a norm without them, or
-    the field of a feature is not that of its neighbours."""
+    the field of a feature is not that of its neighbors."""
     train, _ = planted(model, "squared", rows=FEW)
     wide = Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES, train.field)
     for epochs in (0, 2):

@@ -73,20 +73,20 @@ def test_a_file_that_changed(path):
         lines_of([second])
 
 
-def told(inputs, bad, labelled=False):
+def told(inputs, bad, labeled=False):
     """The messages about lines, and the number of bad lines unless there is an error: of whole files, or of extents
     whose
     records a counter takes."""
     messages = []
     bad = BadLines(bad.skip, bad.most, messages.append)
-    counter = LineCounter(bad, blank_is_row=not labelled)
-    how = {"columns": Columns(100), "format": "libsvm", "labelled": labelled}
+    counter = LineCounter(bad, blank_is_row=not labeled)
+    how = {"columns": Columns(100), "format": "libsvm", "labeled": labeled}
     try:
         for extent in inputs:
             if isinstance(extent, str):
                 list(score_chunks([extent], str, **how, counter=counter))
                 continue
-            record, failed = Record(bad.skip, not labelled), None
+            record, failed = Record(bad.skip, not labeled), None
             try:
                 with suppress(StoppedError):
                     list(score_chunks([extent], str, **how, counter=record))
@@ -118,9 +118,9 @@ def test_messages_have_the_number_of_the_line_in_its_file(tmp_path, size, bad):
 def test_a_file_without_rows(path, text):
     with open(path, "wb") as file:
         file.write(text)
-    expected = told([path], BadLines(True), labelled=True)
+    expected = told([path], BadLines(True), labeled=True)
     assert "the file has no rows" in expected[0][-1]
-    assert told(extents(path, 20), BadLines(True), labelled=True) == expected
+    assert told(extents(path, 20), BadLines(True), labeled=True) == expected
 
 
 def test_a_line_that_is_too_long(path, monkeypatch):

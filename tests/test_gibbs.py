@@ -15,7 +15,7 @@ from fmcli.export.arrays import export_arrays
 from fmcli.losses.loss import Ordinal, Squared
 from fmcli.models.layout import CUTPOINTS
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.scorer import load_model
@@ -81,7 +81,7 @@ class TooSure(GibbsSampler):
         return super()._normal_gamma(generator, 5 * count, *moments)
 
 
-class OffCentre(GibbsSampler):
+class OffCenter(GibbsSampler):
     """Draws parameters around 2 instead of their prior mean."""
 
     def _enter(self, number):
@@ -116,7 +116,7 @@ class Unseeing(GibbsSampler):
 
 @pytest.mark.parametrize(
     ("wrong", "sweeps", "cutpoints"),
-    [(TooLoud, 2, 0), (TooSure, 2, 0), (OffCentre, 2, 0), (TooWide, 2, 3), (WithoutJacobian, 2, 3), (Unseeing, 12, 3)],
+    [(TooLoud, 2, 0), (TooSure, 2, 0), (OffCenter, 2, 0), (TooWide, 2, 3), (WithoutJacobian, 2, 3), (Unseeing, 12, 3)],
 )
 def test_the_check_of_the_joint_distribution_finds_errors(wrong, sweeps, cutpoints):
     found = joint("linear", wrong, 150 if wrong is Unseeing else 100, cutpoints=cutpoints, sweeps=sweeps)

@@ -117,7 +117,7 @@ def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted, lin
 @pytest.mark.parametrize("rank", [40, 1000])
 @pytest.mark.parametrize(("kernel", "order"), [("poly", 2), ("poly", 3), ("anova", 3)])
 def test_all_rows_make_kernel_ridge_regression(kernel, order, rank):
-    """The bias is not penalized, so this is ridge regression with the centred kernel and centred labels. A row that
+    """The bias is not penalized, so this is ridge regression with the centered kernel and centered labels. A row that
     occurs twice is one landmark."""
     samples, data = problem()
     l2 = 0.01
@@ -125,8 +125,8 @@ def test_all_rows_make_kernel_ridge_regression(kernel, order, rank):
     assert trained.plan.model.exported()["beta"].shape == (1, len({str(row) for row in samples})) < (1, 40)
     k = gram(samples, samples, kernel, order)
     theirs = KernelRidge(alpha=40 * l2, kernel="precomputed")
-    centred = KernelCenterer().fit_transform(k)
-    wanted = theirs.fit(centred, data.label - data.label.mean()).predict(centred) + data.label.mean()
+    centered = KernelCenterer().fit_transform(k)
+    wanted = theirs.fit(centered, data.label - data.label.mean()).predict(centered) + data.label.mean()
     found = score_rows(trained.plan.model, data)[:, 0]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 

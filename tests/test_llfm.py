@@ -275,7 +275,7 @@ def test_kmeans_with_few_rows_and_with_many():
     np.testing.assert_allclose(z, [[0.25, 0.75]], atol=0.01)
 
 
-def test_kmeans_looks_for_no_more_centres_than_there_are_different_rows(monkeypatch):
+def test_kmeans_looks_for_no_more_centers_than_there_are_different_rows(monkeypatch):
     looks = []
     monkeypatch.setattr(kmeans_module, "distances", lambda *given: looks.append(given) or distances(*given))
     rows = dataset([{j % 7: 0.1 * (1 + j % 7), 7: 1 / 3} for j in range(40)], 8)

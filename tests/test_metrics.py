@@ -145,10 +145,10 @@ def slow_mae(loss, rows):
 
 
 def slow_r2(loss, rows):
-    centre = mean(rows, lambda y, s: y)
+    center = mean(rows, lambda y, s: y)
     if len({y for y, _, _ in rows}) == 1:
         return math.nan
-    return 1 - mean(rows, lambda y, s: (prediction(loss, s) - y) ** 2) / mean(rows, lambda y, s: (y - centre) ** 2)
+    return 1 - mean(rows, lambda y, s: (prediction(loss, s) - y) ** 2) / mean(rows, lambda y, s: (y - center) ** 2)
 
 
 def by_class(loss, rows):

@@ -234,7 +234,7 @@ def test_an_update_begins_at_the_minimum_of_features_of_several_rows(tmp_path):
 
 def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):
     """With the factors of the others, a row's score is affine in the newcomer's numbers: its posterior is normal, by
-    the precision of labels and the priors of the draw, and so are the draws once they are standardised by it."""
+    the precision of labels and the priors of the draw, and so are the draws once they are standardized by it."""
     _, data = random_data("fm", 1, 30, OLD)
     number = np.arange(FEATURES, dtype=np.int32) % 2
     data = data.changed(field=number[data.index])
@@ -254,10 +254,10 @@ def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):
         known = score_all(draw, dataset([{j: 1.0 for j in row if j < OLD} for row in x], OLD))[:, 0]
         (mean, precision), noise = priors[at], file.tensors["noise"][at]
         total = noise * design.T @ design + np.diag(precision)
-        centre = np.linalg.solve(total, noise * design.T @ (new.label - known) + precision * mean)
+        center = np.linalg.solve(total, noise * design.T @ (new.label - known) + precision * mean)
         name = (lambda one: one) if at == len(scorer.draws) else (lambda one, at=at: draw_name(at, one))
         found = np.array([*grown.tensors[name("V")][0, OLD], grown.tensors[name("w")][0, OLD]], dtype=float)
-        z.append(np.linalg.cholesky(total).T @ (found - centre))
+        z.append(np.linalg.cholesky(total).T @ (found - center))
     assert np.abs(np.mean(z, axis=0)).max() < 4.5 / np.sqrt(len(z))
     np.testing.assert_allclose(np.cov(np.array(z).T), np.eye(3), atol=6 / np.sqrt(len(z)))
 

@@ -65,7 +65,7 @@ def test_nights_are_training_on_all_rows_if_parameters_never_meet(rng, solver, o
 
 
 def naive_nights(X, y, l1, l2):
-    """The weights of a linear model after NIGHTS; a night minimises the squared loss of its rows, plus the sum of
+    """The weights of a linear model after NIGHTS; a night minimizes the squared loss of its rows, plus the sum of
     held / 2 w^2 - pulled w, plus the penalty relative to all rows so far; in double precision."""
     held, pulled, w, rows = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1]), 0
     for part in np.array_split(np.arange(len(y)), NIGHTS):
@@ -176,7 +176,7 @@ def test_a_file_has_the_sums_over_pairs_of_all_rows(rng, loss, tmp_path):
     np.testing.assert_allclose(found[0], wanted, atol=1e-4 * np.abs(wanted).max())
 
 
-def test_factors_minimise_what_interactions_say(rng):
+def test_factors_minimize_what_interactions_say(rng):
     """The quadratic function of the interactions and the penalty, of as many columns as it has."""
     features, l2, together = 6, 0.7, 0.02
     curvatures = rng.uniform(5, 20, features)

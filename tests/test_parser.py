@@ -84,7 +84,7 @@ def read_all(path, text, *, training, limit=LIMIT, buffer=1 << 20, **how):
             for piece in pieces:
                 add(piece.result)
                 assert (piece.rows, piece.nnz) == (piece.result.rows, piece.result.nnz)
-                assert (piece.labelled == 0) == (piece.result.label is None)
+                assert (piece.labeled == 0) == (piece.result.label is None)
                 rows.comments += piece.comments
                 rows.unseen += piece.unseen
                 rows.repeated += piece.repeated_rows
@@ -383,7 +383,7 @@ def test_chunks(path, threads, buffer, monkeypatch):
     assert sum(piece.nnz for piece in pieces) == 2
     assert sum(piece.unseen for piece in pieces) == 3
     assert sum(piece.comments for piece in pieces) == 1
-    assert sum(piece.labelled for piece in pieces) == 1
+    assert sum(piece.labeled for piece in pieces) == 1
     assert all(piece.result[0].features == 5 for piece in pieces)
     # The first chunk is processed in the calling thread, because a small input has only one chunk.
     assert all((piece.result[1] == caller) == (threads == 1 or piece is pieces[0]) for piece in pieces)
@@ -484,7 +484,7 @@ WRONG = [
     (b"", b"1e400 1:1", "a label", "label '1e400' is too large for float64"),
     (b"1 ", b"qid:x 1:1", "qid:number", "query number 'x' is not a number"),
     (b"1 ", b"qid: 1:1", "qid:number", "the query number is missing"),
-    (b"1 1:1 ", b"qid:3", ENTRY, "feature index 'qid' is that of a query, which must follow the label"),
+    (b"1 1:1 ", b"qid:3", ENTRY, "feature index 'qid' begins a query, which follows the label"),
     (b"1 1:1 ", b"2:\x00", ENTRY, "the file looks like binary data, not like libsvm or ffm text"),
     (b"", b"\x89PNG\r\n\x1a", "a label", "the file looks like binary data, not like libsvm or ffm text"),
     (b"1 1:1 ", b"2:it's", ENTRY, 'value "it\'s" is not a number'),

@@ -90,7 +90,7 @@ COLUMNS = {"categorical": ("user", "film"), "several": ("genres",), "numeric": (
 
 
 def encoding(fields=False, joined=None, **named):
-    return Encoding(ColumnRoles(**named, rest=IGNORED, labelled=False), fields, joined or {})
+    return Encoding(ColumnRoles(**named, rest=IGNORED, labeled=False), fields, joined or {})
 
 
 def text_of(encoding, path, by_number=False):

@@ -124,13 +124,13 @@ def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
     scorer = scorer_of("fm", rng)
     contexts, items = problem("fm", rng)
     score = scores_of(scorer, contexts, items)
-    labelled, kept = rng.random((2, *score.shape)) < np.array([0.15, 0.8])[:, None, None]
-    labelled[:, 3] |= ~labelled.any(axis=1)  # an item that is equal to the one in the middle
-    others = kept & ~labelled
-    kept |= labelled
-    label = np.where(labelled, rng.integers(0, 4, score.shape), -np.inf)
-    found = near(scorer, Rounded(score, rng), dataset(contexts, FEATURES), dataset(items, FEATURES), labelled, others)
-    assert len(contexts) < labelled.sum() < len(found.score) < kept.sum()
+    labeled, kept = rng.random((2, *score.shape)) < np.array([0.15, 0.8])[:, None, None]
+    labeled[:, 3] |= ~labeled.any(axis=1)  # an item that is equal to the one in the middle
+    others = kept & ~labeled
+    kept |= labeled
+    label = np.where(labeled, rng.integers(0, 4, score.shape), -np.inf)
+    found = near(scorer, Rounded(score, rng), dataset(contexts, FEATURES), dataset(items, FEATURES), labeled, others)
+    assert len(contexts) < labeled.sum() < len(found.score) < kept.sum()
     count = kept.sum(axis=1) - np.bincount(found.context)
     others, relevance = Others(count, found.ahead), Relevance(1.0)
     ranked = RankedRows(label[found.context, found.item], found.score, found.context, relevance, others)

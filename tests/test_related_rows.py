@@ -50,7 +50,7 @@ def related(found):
     return dataset(found.joined(), found.labels), RelatedRows(dataset(found.own, found.labels), relations)
 
 
-def labelled(data, loss):
+def labeled(data, loss):
     """The rows, with labels from 1 to 4 for loss ordinal."""
     levels = 1 + np.searchsorted(np.quantile(data.label, [0.3, 0.5, 0.8]), data.label).astype(np.float64)
     return data.changed(label=levels) if loss == "ordinal" else data
@@ -82,7 +82,7 @@ def parameters(model):
     ],
 )
 def test_the_model_is_that_of_the_joined_rows(kind, solver, loss, options):
-    joined, own = (labelled(data, loss) for data in related(tables(binary=loss == "probit")))
+    joined, own = (labeled(data, loss) for data in related(tables(binary=loss == "probit")))
     model, run = trained(joined, kind, solver, loss, **options)
     other, again = trained(own, kind, solver, loss, **options)
     first, second = parameters(model), parameters(other)
@@ -107,7 +107,7 @@ def test_features_of_rows_that_nothing_refers_to_do_not_occur(solver):
 def test_the_model_has_the_same_bits_for_any_number_of_threads(monkeypatch, solver, loss):
     monkeypatch.setattr(minimizer, "ENTRIES_OF_LARGE_ROW", 5)
     monkeypatch.setattr(minimizer, "ENTRIES_TO_SHARE", 1)
-    own = labelled(related(tables(binary=loss == "probit"))[1], loss)
+    own = labeled(related(tables(binary=loss == "probit"))[1], loss)
     one, *others = (parameters(trained(own, "fm", solver, loss, threads=threads)[0]) for threads in (1, 2, 3))
     for other in others:
         for name, array in one.items():

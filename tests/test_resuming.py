@@ -25,7 +25,7 @@ def saved(path, trained, *, keep_state=True):
     return str(path)
 
 
-def labelled(loss):
+def labeled(loss):
     rows, _ = planted("fm", {"softmax": "logistic"}.get(loss, loss), rows=4000)
     return rows.changed(label=rows.label + (np.arange(rows.rows) % 2)) if loss == "softmax" else rows
 
@@ -49,7 +49,7 @@ RUNS = [
 
 @pytest.mark.parametrize(("solver", "model", "loss", "options"), RUNS, ids=["-".join(run[:3]) for run in RUNS])
 def test_resuming_after_two_epochs_equals_four_epochs(solver, model, loss, options, tmp_path):
-    rows = labelled(loss)
+    rows = labeled(loss)
     saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
     first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))
     warm_start = saving.load_warm_start(first)

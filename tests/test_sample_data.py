@@ -47,7 +47,7 @@ def test_columns_of_adult_belong_to_the_fields_of_the_readme():
             assert set(values) == {1}
 
 
-def test_diabetes_is_the_standardised_data():
+def test_diabetes_is_the_standardized_data():
     x, y = load_diabetes(return_X_y=True, scaled=False)
     order = np.random.default_rng(0).permutation(442)
     train, test = np.sort(order[:331]), np.sort(order[331:])

@@ -131,7 +131,7 @@ def test_a_standard_deviation_is_accurate_far_from_zero():
 def test_the_longest_row_is_found(rng):
     data, dense = data_of(rng)
     assert data.longest_square() == pytest.approx((dense**2).sum(axis=1).max(), rel=1e-6)
-    assert data.normalised().longest_square() == pytest.approx(1, rel=1e-6)
+    assert data.normalized().longest_square() == pytest.approx(1, rel=1e-6)
     assert dataset([{}, {}], 3).longest_square() == 0
 
 

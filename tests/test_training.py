@@ -221,15 +221,15 @@ def test_held_out_rows_are_normalized_over_known_features():
 # ---- Normalized rows ----
 
 
-def test_normalised_rows():
+def test_normalized_rows():
     rows = [{}, {0: 3.0, 2: 4.0}, {1: 2.0}]
-    data = dataset(rows, 3).normalised()
+    data = dataset(rows, 3).normalized()
     np.testing.assert_allclose(data.value, [0.6, 0.8, 1.0], rtol=1e-7)
-    known = dataset(rows, 3).normalised(np.array([True, True, False]))
+    known = dataset(rows, 3).normalized(np.array([True, True, False]))
     np.testing.assert_allclose(known.value, [1.0, 4 / 3, 1.0], rtol=1e-7)
-    ones = dataset([{0: 1.0, 1: 1.0}], 2).normalised()
+    ones = dataset([{0: 1.0, 1: 1.0}], 2).normalized()
     np.testing.assert_allclose(ones.value, np.sqrt([0.5, 0.5]), rtol=1e-7)
-    longer = dataset([{0: 1.0, 1: 1.0}, {0: 1.0, 2: 1.0}, {1: 2.0}], 3).normalised()
+    longer = dataset([{0: 1.0, 1: 1.0}, {0: 1.0, 2: 1.0}, {1: 2.0}], 3).normalized()
     np.testing.assert_allclose(longer.value, [*np.sqrt([0.5] * 4), 1.0], rtol=1e-7)
 
 
@@ -248,7 +248,7 @@ def test_equal_values_take_the_memory_of_one(name, solver, options, monkeypatch)
     monkeypatch.setattr(round_epochs, "SAMPLES_BEFORE", 0)
     rng = np.random.default_rng(3)
     rows = [{(int(j), f): 1.0 for f, j in enumerate(sorted(rng.choice(20, 3, replace=False)))} for _ in range(60)]
-    data = dataset(rows, 20, rng.normal(size=60)).normalised().take(rng.permutation(60))
+    data = dataset(rows, 20, rng.normal(size=60)).normalized().take(rng.permutation(60))
     apart = data.changed(value=data.value.copy())
     assert apart.nbytes - data.nbytes == (data.nnz - data.longest) * data.value.itemsize
     assert data.longest_square() == pytest.approx(apart.longest_square(), rel=1e-6)

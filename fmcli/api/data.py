@@ -38,7 +38,7 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class Data:
-    """Labelled rows in memory, of matrices; `fmcli.read` makes them of files.
+    """Labeled rows in memory, of matrices; `fmcli.read` makes them of files.
 
     Parameters
     ----------
@@ -127,10 +127,10 @@ def of_matrix(
     """
     of_columns = None if fields is None else field_numbers(fields)
     dataset = rows_of(X, of_columns)
-    return labelled(dataset, LIBSVM if fields is None else FFM, y, weight=weight, group=group, names=names)
+    return labeled(dataset, LIBSVM if fields is None else FFM, y, weight=weight, group=group, names=names)
 
 
-def labelled(
+def labeled(
     dataset: Dataset,
     format: str,
     y: ArrayLike | None,

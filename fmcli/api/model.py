@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fmcli.api.data import Data, field_numbers, paths_of
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
-from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabelled
+from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabeled
 from fmcli.api.values import names_of, path_of, threads_of, value_of
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
@@ -347,7 +347,7 @@ class Model:
         missing_values: str | Sequence[str] = (),
         threads: int | None = None,
     ) -> dict[str, float]:
-        """Return metrics of the predictions for labelled rows, by name.
+        """Return metrics of the predictions for labeled rows, by name.
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class Model:
             return measure(list(names) or default_metrics(self.loss), outcome, number)
 
     def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
-        """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
+        """Return the labels and scores of labeled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
         rows = as_data(data, "data", self._form(threads)).dataset
         refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
@@ -492,7 +492,7 @@ class Model:
         if isinstance(X, Data):
             rows = X.dataset
         elif self._reads(X):
-            rows = unlabelled(X, self._form())
+            rows = unlabeled(X, self._form())
         else:
             require_names(X, self._scorer.transform.table)
             rows = rows_of(X, of_columns)
@@ -503,7 +503,7 @@ class Model:
         return self._scorer.transform.in_columns(rows)
 
     def _form(self, threads: int | None = None) -> RowForm:
-        """Return how labelled rows are read, with the labels and columns of the model."""
+        """Return how labeled rows are read, with the labels and columns of the model."""
         scorer = self._scorer
         table, fields = scorer.table and scorer.table.with_missing(scorer.missing), scorer.needs_fields
         return RowForm(scorer.labels.names, table, fields=fields, threads=threads_of(threads))

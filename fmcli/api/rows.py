@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import FFM, LIBSVM, Data, labelled, of_files, of_matrix, paths_of
+from fmcli.api.data import FFM, LIBSVM, Data, labeled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
 from fmcli.api.matrix import is_records, rows_of
 from fmcli.data.chunks import Columns, score_chunks
@@ -21,7 +21,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.file_formats import is_table
 from fmcli.data.formats import RowGroups
-from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import FileRange, Input
 from fmcli.data.tables.declared import doubts
@@ -118,14 +118,14 @@ def is_frame(rows: Any) -> bool:
     )
 
 
-def is_labelled(rows: Any) -> bool:
+def is_labeled(rows: Any) -> bool:
     """Return whether rows are given as a pair (X, y), or as Data."""
     return isinstance(rows, Data) or (isinstance(rows, tuple) and len(rows) == 2)
 
 
 def is_chunks(rows: Any) -> bool:
     """Return whether rows are given as an iterator or a list of chunks."""
-    return isinstance(rows, Iterator) or (isinstance(rows, list) and bool(rows) and is_labelled(rows[0]))
+    return isinstance(rows, Iterator) or (isinstance(rows, list) and bool(rows) and is_labeled(rows[0]))
 
 
 def kept(rows: Any) -> Any:
@@ -195,7 +195,7 @@ def table_paths(rows: Any, form: RowForm, *, partial: bool = False, name: str = 
 
 
 def as_data(rows: Any, what: str, form: RowForm) -> Data:
-    """Return labelled rows in memory.
+    """Return labeled rows in memory.
 
     rows : Data, files, a frame, (X, y), or chunks, an iterator or a list of Data, (X, y) or frames.
     what : the name of the parameter, for messages.
@@ -215,7 +215,7 @@ def as_data(rows: Any, what: str, form: RowForm) -> Data:
         f"[f'x{{name}}' for name in {what}.columns], or give {what} as a pair (X, y)",
     )
     refuse(
-        not is_labelled(rows),
+        not is_labeled(rows),
         f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, what fmcli.read returns, a frame with "
         "label, or an iterator of such pairs or frames",
     )
@@ -239,14 +239,14 @@ def of_pair(
         return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
     refuse(form.by is not None, "rows of a frame can be held out by a column only if label names one, too")
     refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
-    named = replace(form.named or ColumnRoles(), labelled=False)
+    named = replace(form.named or ColumnRoles(), labeled=False)
     refuse(named.label is not None, "the labels are given twice, as y and by label")
     for option, column in (("weight_column", named.weight), ("group_field", named.group)):
         refuse(column is not None, f"{option} needs a frame with its labels, and label, in place of a pair (X, y)")
     schema = form.schema or schema_and_doubts([extent_of(FRAME, X)], named, form)
-    rows = unlabelled(X, replace(form, schema=schema))
+    rows = unlabeled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
-    return labelled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
+    return labeled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
 
 
 def require_names(X: Any, schema: Schema | None) -> None:
@@ -257,7 +257,7 @@ def require_names(X: Any, schema: Schema | None) -> None:
         )
 
 
-def unlabelled(frame: Any, form: RowForm) -> Dataset:
+def unlabeled(frame: Any, form: RowForm) -> Dataset:
     """Return the rows of a frame, whose columns the schema of a form knows, without labels. Raises BadInputError."""
     paths = table_paths(frame, form)
     chunks = score_chunks(
@@ -309,7 +309,7 @@ def with_names(rows: Data, what: str, names: Names | None) -> Data:
 
 def changed(rows: Data, places: NDArray[np.float64], names: Names) -> Data:
     """Return rows whose labels have other numbers, as positions of names. places : the new number of each label."""
-    return Data._of(relabelled(rows.dataset, places), names, rows.format, rows.schema)
+    return Data._of(relabeled(rows.dataset, places), names, rows.format, rows.schema)
 
 
 def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
@@ -346,7 +346,7 @@ def chunk_rows(
     first: tuple[bool, ...] | None = None
     for number, chunk in enumerate(chunks):
         name = f"chunk {number} of {what}"
-        refuse(not is_labelled(chunk) or is_frame(chunk), f"{name} is of the type {type(chunk).__name__}, not (X, y)")
+        refuse(not is_labeled(chunk) or is_frame(chunk), f"{name} is of the type {type(chunk).__name__}, not (X, y)")
         data = as_data(chunk, name, form)
         refuse(data.schema != form.schema, f"{name} has a frame as X; give frames with their labels, and label")
         refuse(data.dataset.label is None or not data.rows, f"{name} has no {'rows' if data.rows == 0 else 'labels'}")

@@ -20,7 +20,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
+from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
@@ -142,7 +142,7 @@ def trained_model(
     """Return the model of `train`; `interrupt` ends training once it is set. Raises the errors of `train`."""
     begin = time.perf_counter()
     refuse(
-        is_labels(valid) and not is_labelled(data),
+        is_labels(valid) and not is_labeled(data),
         "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
     )
     warm_start = resumed(choices.init_model, several=choices.only_new)

@@ -28,7 +28,7 @@ COMMANDS = {
     "train": "Train a model.",
     "predict": "Predict a number or label for each row.",
     "recommend": "Recommend items for each of many users.",
-    "evaluate": "Evaluate a model on labelled rows.",
+    "evaluate": "Evaluate a model on labeled rows.",
     "inspect": "Show the properties of a model and what it has learned.",
     "export": "Export the parameters of a model for other programs.",
     "import": "Import a model of libFM, libffm or xLearn.",

@@ -1,4 +1,4 @@
-"""The option --fold-in of commands that apply a model: it learns the new features of labelled rows first."""
+"""The option --fold-in of commands that apply a model: it learns the new features of labeled rows first."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def fold_in_option(function: F) -> F:
-    """Return --fold-in: files of labelled rows."""
+    """Return --fold-in: files of labeled rows."""
     return option(
         "data",
         "--fold-in",
         multiple=True,
         type=InputFile(),
         metavar="HISTORY",
-        help="Labelled rows of features that the model does not know, such as new users: it learns these first, as "
+        help="Labeled rows of features that the model does not know, such as new users: it learns these first, as "
         "train --only-new, in memory. May be repeated.",
     )(function)
 
@@ -41,7 +41,7 @@ def scorer_with(
     joined: dict[str, str],
     missing: tuple[str, ...],
 ) -> Scorer:
-    """Return the model in a file, with the new features of the labelled rows of --fold-in, if there are any.
+    """Return the model in a file, with the new features of the labeled rows of --fold-in, if there are any.
 
     joined, missing : how tables are read; see `Scorer`.
     """

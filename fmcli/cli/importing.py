@@ -36,7 +36,7 @@ def pair(value: str) -> tuple[float, float]:
         "fmcli import --loss squared --clip 1,5 libfm.model -o m.fm",
         "# A model of libffm.",
         "fmcli import train.ffm.model -o m.fm",
-        "# An FM of xLearn that was trained without its normalisation.",
+        "# An FM of xLearn that was trained without its normalization.",
         "fmcli import --loss logistic --no-norm xlearn.txt -o m.fm",
     ],
 )

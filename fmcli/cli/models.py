@@ -38,9 +38,9 @@ YES, NO = "yes", "-"
 def command(name: str | None, json: bool, choices: Choices) -> None:
     """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations.
     With the NAME of a model, solver or loss, describe it."""
-    from fmcli.registry.catalogue import catalogue, refusals
+    from fmcli.registry.catalog import catalog, refusals
 
-    listed = catalogue()
+    listed = catalog()
     found: dict[str, Any] = {**listed, "refused": refusals(flag_of)}
     text = lines(listed, found["refused"])
     if name is not None:
@@ -57,7 +57,7 @@ def command(name: str | None, json: bool, choices: Choices) -> None:
 def named(listed: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
     """Return the component of this name. Raises UsageError if there is none."""
     from fmcli.names import find_name
-    from fmcli.registry.catalogue import defaults_by_solver
+    from fmcli.registry.catalog import defaults_by_solver
     from fmcli.registry.models import MODELS
 
     pieces = {piece["name"]: piece for kind in ("models", "solvers", "losses") for piece in listed[kind]}
@@ -87,7 +87,7 @@ def described(piece: dict[str, Any]) -> Iterator[str]:
 
 
 def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterator[str]:
-    """Yield the catalogue as text."""
+    """Yield the catalog as text."""
     solvers = [piece["name"] for piece in listed["solvers"]]
     yield from wrapped("Models (-m), and the solvers (-s) that train them", columns())
     yield from grid(

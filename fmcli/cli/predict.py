@@ -66,7 +66,7 @@ class PredictRequest:
     output : a file; None: standard output.
     output_dir : a folder instead.
     wanted : the type of output; None: by the loss.
-    fold_in : files of labelled rows whose new features the model learns first.
+    fold_in : files of labeled rows whose new features the model learns first.
     explain : how many interactions each row has in its explanation; None: there are predictions.
     beside : what follows each prediction.
     json : whether explanations are JSON.

@@ -41,7 +41,7 @@ class RecommendRequest:
     ids : the columns, or the token, of the ids of contexts and of items; None: the first feature.
     shown : columns that are written beside ids.
     explain : the number of reasons for each item.
-    fold_in : files of labelled rows whose new features the model learns first.
+    fold_in : files of labeled rows whose new features the model learns first.
     output : a file; None: standard output.
     """
 

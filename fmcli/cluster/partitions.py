@@ -23,7 +23,7 @@ from fmcli.cluster.tasks import all_matching, require_build, told
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
-from fmcli.data.labels import Names, relabelled
+from fmcli.data.labels import Names, relabeled
 from fmcli.data.line_counter import LineReport, Record, StoppedError
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import RowNumbers
@@ -201,7 +201,7 @@ class Partition:
         names = self.cache.facts.names
         if names is not None and space.names is not None:
             places = np.array([space.names.index(name) for name in names], dtype=np.float64)
-            data = relabelled(data, places)
+            data = relabeled(data, places)
         if space.of_labels:
             data = with_label_weights(data, space.of_labels)
         if space.dictionary is None:

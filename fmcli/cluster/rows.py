@@ -122,9 +122,9 @@ class PartitionedShards(StoredShards):
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
         return DividedShards(self, left, held_out)
 
-    def labelled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
+    def labeled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
         starts = np.cumsum([0, *self.cache.rows])
-        found = self.cache.each(work.numbers_labelled, self.cache.shared(), wanted, purpose="looking at")
+        found = self.cache.each(work.numbers_labeled, self.cache.shared(), wanted, purpose="looking at")
         each = [[starts[number] + some for some in of_labels] for number, of_labels in found]
         return [np.concatenate(parts) for parts in zip(*each, strict=True)]
 

@@ -69,7 +69,7 @@ class Scoring:
     ) -> None:
         self._cluster, self._paths, self._request = cluster, paths, request
         self._counts = counts
-        self._counter = LineCounter(bad, blank_is_row=not request.labelled)
+        self._counter = LineCounter(bad, blank_is_row=not request.labeled)
         self._model = cluster.submit(itself, model)
         self.progress = ExtentProgress()
 
@@ -103,7 +103,7 @@ class Scoring:
                 yield
 
     def evaluate(self, metrics: Iterable[str], with_table: bool, combined: Combined) -> Iterator[None]:
-        """Score labelled rows, and add the summaries of all extents to `combined`, in order, for these metrics. Raises
+        """Score labeled rows, and add the summaries of all extents to `combined`, in order, for these metrics. Raises
         the errors of `predict`, NotEnoughMemoryError, and UsageError for a metric that cannot be combined."""
         names = list(metrics)
         check_combined(names)

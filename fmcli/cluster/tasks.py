@@ -27,7 +27,7 @@ from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
 from fmcli.records import dataclass
-from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
+from fmcli.scoring.evaluation import labeled_scores, outcome_of, require_known
 from fmcli.scoring.extra_outputs import ExtraOutputs
 from fmcli.scoring.prediction import Counts, each_chunk, predicted_lines
 from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
@@ -73,7 +73,7 @@ class RowReading:
     """How rows are read.
 
     format : libsvm or ffm.
-    labelled, stream, refuse_unseen : as in `score_chunks`.
+    labeled, stream, refuse_unseen : as in `score_chunks`.
     skip : whether lines with errors are skipped.
     joined, by : as in `Scorer.tables`.
     missing : as in Scorer.
@@ -81,7 +81,7 @@ class RowReading:
     """
 
     format: str
-    labelled: bool
+    labeled: bool
     skip: bool
     stream: Stream
     refuse_unseen: bool = False
@@ -131,7 +131,7 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: RowRead
             if isinstance(first, TableSource) and stream.row_groups is not None:
                 stream = replace(stream, row_groups=RowGroups(optional=stream.row_groups.optional))
         found = [extent for file in files for extent in extents(file, size)]
-        format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labelled)
+        format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labeled)
         return Survey(found, format, stream)
     except (FmcliError, MemoryError) as error:
         return told(error, "")
@@ -178,7 +178,7 @@ def evaluated(
         outcome = outcome_of(model.scorer, pieces, counts, request.stream.label_weights)
         return summary_of(outcome, metrics, model.scorer, with_table)
 
-    return _scored(model, extent, request, labelled_scores, finish)
+    return _scored(model, extent, request, labeled_scores, finish)
 
 
 def _scored(
@@ -188,7 +188,7 @@ def _scored(
     work: Callable[[Scorer], Callable[[Piece], T]],
     finish: Callable[[list[T], Counts], U],
 ) -> TaskResult[U]:
-    record, counts, pieces = Record(request.skip, blank_is_row=not request.labelled), Counts(), []
+    record, counts, pieces = Record(request.skip, blank_is_row=not request.labeled), Counts(), []
     error: FmcliError | None = None
     try:
         require_build(request.build)
@@ -199,11 +199,11 @@ def _scored(
             work(scorer),
             format=request.format,
             threads=1,
-            labelled=request.labelled,
+            labeled=request.labeled,
             counts=counts,
             stream=request.stream,
             refuse_unseen=request.refuse_unseen,
-            check=partial(require_known, scorer.labels) if request.labelled else None,
+            check=partial(require_known, scorer.labels) if request.labeled else None,
             counter=record,
         )
         with suppress(StoppedError):

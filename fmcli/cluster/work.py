@@ -50,7 +50,7 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
     return guarded(work, inputs, number)
 
 
-def numbers_labelled(inputs: Inputs, shared: Shared, number: int, wanted: Sequence[float]) -> list[RowNumbers]:
+def numbers_labeled(inputs: Inputs, shared: Shared, number: int, wanted: Sequence[float]) -> list[RowNumbers]:
     """Return the numbers of a partition's rows with each of the wanted labels, in its text, increasing."""
 
     def work() -> list[RowNumbers]:

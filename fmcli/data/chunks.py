@@ -65,7 +65,7 @@ class ChunkResult(Generic[T]):
     result: T
     rows: int
     nnz: int
-    labelled: int  # rows with a label
+    labeled: int  # rows with a label
     comments: int  # comment lines
     unseen: int  # entries that were left out because their index reached the limit, except entries of value 0
     repeated_rows: int  # as in Table
@@ -83,7 +83,7 @@ def score_chunks(
     format: str = "auto",
     keep_fields: bool = False,
     threads: int = 1,
-    labelled: bool = False,
+    labeled: bool = False,
     model: str = "this model",
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
@@ -92,36 +92,36 @@ def score_chunks(
     counter: LineCounter | None = None,
 ) -> Generator[ChunkResult[T], None, None]:
     """Read rows chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread. A row without
-    entries takes the place of a skipped line with an error, except with `labelled`.
+    entries takes the place of a skipped line with an error, except with `labeled`.
 
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
-    a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
+    a label have NaN. A blank line is a row without entries. With `labeled`, each row needs a label, and blank lines
     are skipped as in training. `check` gets the rows first; `check` and `work` may raise RowError. `model` is for
-    messages. `labels` are as in `read`; but optional labels may be any number in place of a name, and `labelled` rows
+    messages. `labels` are as in `read`; but optional labels may be any number in place of a name, and `labeled` rows
     may have new names. `counter` replaces `bad` and takes the line reports of the buffers. Everything else is as in
     `read`. An error is raised after the chunks before it.
     """
     dictionary = columns.dictionary
-    counter = counter or LineCounter(bad or BadLines(), blank_is_row=not labelled)
+    counter = counter or LineCounter(bad or BadLines(), blank_is_row=not labeled)
     skip = counter.bad.skip
-    text = Text(paths, format, keep_fields, model, stream=stream, labelled=labelled, skip=skip)
+    text = Text(paths, format, keep_fields, model, stream=stream, labeled=labeled, skip=skip)
     groups = text.groups(stream.row_groups)
     # Rows to predict are not read ahead: the program that sends them may wait for answers. The parser knows their
     # labels.
-    named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
+    named = text.has_label_names(labels) if labeled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
     def parse(_: int, buffer: TextBuffer) -> Parsed[ChunkResult[T] | None]:
         rows = Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
-            training=labelled,
+            training=labeled,
             limit=columns.limit,
             skip=skip,
             id_column=stream.id_column,
             label_weights=stream.label_weights,
             label_names=known if named else None,
-            known_labels=bool(labels) and not labelled,
+            known_labels=bool(labels) and not labeled,
             ids=None if dictionary is None else dictionary.ids,
             others=None if dictionary is None else dictionary.shared,
             hash_bits=columns.hash_bits,
@@ -135,7 +135,7 @@ def score_chunks(
         if lines == 0 or (faulty and not skip):
             return Parsed(lines, faulty, faults, rows.rows, None)
         read, unseen, span = rows.rows, rows.unseen, rows.span
-        labelled_rows, comments, skipped = rows.labelled, rows.comments, rows.skipped
+        labeled_rows, comments, skipped = rows.labeled, rows.comments, rows.skipped
         repeated = 0 if columns.hash_bits else rows.repeated
         names = as_names(rows.label_names) if named else None
         grown = rows.ids if rows.is_numbered else None
@@ -145,15 +145,15 @@ def score_chunks(
         try:
             if check:
                 check(data)
-            result = work(Piece(data, skipped, stream.keys(buffer, labelled), names, grown))
-            about = labelled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
+            result = work(Piece(data, skipped, stream.keys(buffer, labeled), names, grown))
+            about = labeled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
             chunk = ChunkResult(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             if isinstance(buffer.data, Entries):
                 return Parsed(lines, faulty, faults, read, None, UNPLACED)
             hashed = partial(_hashed, text.ffm, columns.limit, columns.hash_bits) if columns.hash_bits else None
-            before, column, token, line = _find(buffer, error, labelled, text.ffm, hashed)
+            before, column, token, line = _find(buffer, error, labeled, text.ffm, hashed)
             # A text in place of a label may be the beginning of another format.
             shown = line if named and error.feature is None else b""
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
@@ -185,14 +185,14 @@ ENTRY = re.compile(rb"\S+:\S+")  # a feature and its value in a line
 
 
 def _find(
-    buffer: TextBuffer, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
+    buffer: TextBuffer, error: RowError, labeled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
 ) -> tuple[int, int, bytes, bytes]:
     """Find the label or feature of an error. Returns the number of lines before its row, its column and text, and the
     row's line.
 
     hashed : returns the column of an entry, if ids are hashed.
     """
-    number, line = row_lines(buffer, labelled)[error.row]
+    number, line = row_lines(buffer, labeled)[error.row]
     if hashed and error.feature is not None:
         entry = next(entry for entry in ENTRY.finditer(line) if hashed(entry[0]) == error.feature)
         return number, entry.start() + 1, entry[0], line

@@ -125,7 +125,7 @@ class Stream:
     id_name : the column of the id of a table.
     passthrough : whether the key of a row is its whole line.
     label_weights : whether a label may be followed by a colon and the weight of the row.
-    row_groups : what tells the groups of labelled rows; None: they have none.
+    row_groups : what tells the groups of labeled rows; None: they have none.
     """
 
     unbuffered: bool = False
@@ -135,7 +135,7 @@ class Stream:
     label_weights: bool = False
     row_groups: RowGroups | None = None
 
-    def keys(self, buffer: TextBuffer, labelled: bool = False) -> RowTexts | None:
+    def keys(self, buffer: TextBuffer, labeled: bool = False) -> RowTexts | None:
         """Return the key of each row of a buffer, which needs a label or not: its id, or its line; None if there are no
         keys."""
         if buffer.table is not None and (self.passthrough or self.id_name):
@@ -145,7 +145,7 @@ class Stream:
             )
             return of_table
         if self.passthrough:
-            return RowTexts([line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)])
+            return RowTexts([line.rstrip(b"\r") for _, line in row_lines(buffer, labeled)])
         if self.id_column:
             tokens = [line.split(None, self.id_column) for _, line in row_lines(buffer)]
             return RowTexts([words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens])
@@ -163,7 +163,7 @@ class Text:
         model: str = "this model",
         *,
         stream: Stream = Stream(),  # noqa: B008
-        labelled: bool = False,
+        labeled: bool = False,
         skip: bool = False,
     ):
         self._spare: list[bytearray] = []
@@ -173,7 +173,7 @@ class Text:
                     f"{name_of(table)} is a table, whose ids are in a column", id_column={"NAME": "to name it"}
                 )
             format = "ffm" if table.fields else "libsvm"
-            self._buffers = of_tables(paths, self._spare, stream.unbuffered, labelled, skip)
+            self._buffers = of_tables(paths, self._spare, stream.unbuffered, labeled, skip)
         else:
             if stream.id_name is not None:
                 source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
@@ -314,7 +314,7 @@ class Text:
 
 
 def of_tables(
-    paths: Sequence[Input], spare: list[bytearray], unbuffered: bool, labelled: bool, skip: bool
+    paths: Sequence[Input], spare: list[bytearray], unbuffered: bool, labeled: bool, skip: bool
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of tables. Raises UsageError if some inputs are none."""
     opens = True
@@ -322,7 +322,7 @@ def of_tables(
         if not (table := table_in(path)):
             raise UsageError("tables and rows of features cannot be read together")
         extent = path if isinstance(path, FileRange) else FileRange(path)
-        for buffer in table.opened(extent, spare, unbuffered=unbuffered, training=labelled, skip=skip):
+        for buffer in table.opened(extent, spare, unbuffered=unbuffered, training=labeled, skip=skip):
             yield replace(buffer, opens=opens and buffer.first and table.opens)
             opens = False
 
@@ -383,13 +383,13 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
 
 
 def detected(
-    paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labelled: bool
+    paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labeled: bool
 ) -> tuple[str, Stream]:
     """Return the format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their extents are read:
     the first row tells whether there are groups. Raises the same errors."""
-    text = Text(paths, format, needs_fields, model, stream=stream, labelled=labelled)
+    text = Text(paths, format, needs_fields, model, stream=stream, labeled=labeled)
     with closing(text):
-        text.require_format(not labelled, name_of(paths[0]))
+        text.require_format(not labeled, name_of(paths[0]))
         row_groups = stream.row_groups
         if row_groups is not None and row_groups.field is None:
             row_groups = RowGroups(known=True) if text.groups(row_groups).get("grouped") else None
@@ -398,9 +398,9 @@ def detected(
     return text.format, replace(stream, row_groups=row_groups)
 
 
-def row_lines(buffer: TextBuffer, labelled: bool = False) -> list[tuple[int, bytes]]:
+def row_lines(buffer: TextBuffer, labeled: bool = False) -> list[tuple[int, bytes]]:
     """Return the lines of a buffer that are rows, to predict or with a label, and the number of lines before each."""
     lines = bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
-    if labelled:
+    if labeled:
         return [(number, line) for number, line in enumerate(lines) if LABEL.match(line)]
     return [(number, line) for number, line in enumerate(lines) if not COMMENT.match(line)]

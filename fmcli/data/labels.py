@@ -360,7 +360,7 @@ def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
     return tuple(names[place] for place in order), places
 
 
-def relabelled(data: Dataset, places: Floats) -> Dataset:
+def relabeled(data: Dataset, places: Floats) -> Dataset:
     """Replace labels 0, 1, ... places : (labels) the new label of each."""
     return data.changed(label=places[data.label.astype(np.intp)])
 

@@ -11,7 +11,7 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
-from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
 from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows
@@ -89,7 +89,7 @@ def read(
     check.
     """
     bad = bad or BadLines()
-    text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights), labelled=True, skip=bad.skip)
+    text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights), labeled=True, skip=bad.skip)
     groups = text.groups(row_groups)
     named = text.has_label_names(labels)
     known = list(map(str.encode, labels or NUMBERS))
@@ -154,7 +154,7 @@ def read(
             f"{name_of(paths[0])}: the model does not know the label {readable(found[len(known)].decode())}, only "
             f"{listed_names(labels or NUMBERS)}; check the labels of the file"
         )
-    return Table(relabelled(data, places), text.format, total.fields, repeated, size, names)
+    return Table(relabeled(data, places), text.format, total.fields, repeated, size, names)
 
 
 def _text_rows(rows: Rows) -> TextRows:

@@ -112,7 +112,7 @@ class Transform:
 
     def in_columns(self, data: Dataset) -> Dataset:
         """Return rows with the model's columns, and without fields if the transform is fieldless."""
-        data = data.normalised() if self.norm_of_all else data
+        data = data.normalized() if self.norm_of_all else data
         if self.numbering is not None:
             data = data.renumbered(self.numbering, columns=self._columns(data))
         else:
@@ -123,10 +123,10 @@ class Transform:
     def training(self, data: Dataset) -> Dataset:
         """Return training rows. Raises BadInputError for a label that is not one of `labels`."""
         data = self._scaled(self._encoded(data)).changed(unit=self.labels.unit.pair)
-        return data.normalised() if self.norm else data
+        return data.normalized() if self.norm else data
 
     def of(self, data: Dataset, source: str = "") -> Dataset:
-        """Return labelled rows other than training rows. Raises BadInputError, which names the source, for a label that
+        """Return labeled rows other than training rows. Raises BadInputError, which names the source, for a label that
         is not one of `labels`."""
         return self.valued(self._encoded(data, source))
 
@@ -134,7 +134,7 @@ class Transform:
         """Return rows that already have columns and labels. Unless `norm_of_all` is set, the norm leaves out features
         that training has not seen."""
         data = self._scaled(data)
-        return data.normalised(self.seen) if self.norm and not self.norm_of_all else data
+        return data.normalized(self.seen) if self.norm and not self.norm_of_all else data
 
     def _encoded(self, data: Dataset, source: str = "") -> Dataset:
         data = self.in_columns(data)

@@ -14,7 +14,7 @@ WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26,
 LETTER = 7.4  # the mean width of a letter in this font size, rounded up
 INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 # Colors that color-blind readers can tell apart (Okabe and Ito), each with a pattern of dashes.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
 MOST_TICKS, MOST_MARKERS = 7, 30
 CLOSE, TINY = (
@@ -143,13 +143,13 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
     middle = (top + bottom) / 2
     yield f'<text transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{label(figure.y)}</text>'
     for i, (name, (xs, ys)) in enumerate(curves.items()):
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        stroke = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
+        color, dash = COLORS[i % len(COLORS)], DASHES[i % len(DASHES)]
+        stroke = f'fill="none" stroke="{color}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
         points = [(x(a), y(b)) for a, b in zip(xs, ys, strict=True)]
         yield f'<path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b in points)}" {stroke}/>'
         if len(points) <= MOST_MARKERS:
             dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points)
-            yield f'<path d="{dots}" stroke="{colour}" stroke-width="7" stroke-linecap="round"/>'
+            yield f'<path d="{dots}" stroke="{color}" stroke-width="7" stroke-linecap="round"/>'
         at, line = legend[i]
         level = TITLE + line * LINE + 5
         yield f'<path d="M{at:g} {level}h{SIGN}" {stroke}/>'

@@ -53,21 +53,21 @@ class Tool:
     """A program whose models can be imported.
 
     title : the program's name in messages.
-    recognises : whether a file, given by its bytes, may be one of its models.
+    recognizes : whether a file, given by its bytes, may be one of its models.
     read : returns the model in a file, given by its name and its bytes.
     losses : possible meaning of scores -> its purpose; if there are several, files do not say which applies.
-    normalises : kind -> whether rows are usually scaled to unit length, if a file does not say; False for other kinds.
+    normalizes : kind -> whether rows are usually scaled to unit length, if a file does not say; False for other kinds.
     """
 
     title: str
-    recognises: Callable[[memoryview], bool]
+    recognizes: Callable[[memoryview], bool]
     read: Callable[[str, memoryview], ExternalModel]
     losses: Mapping[str, str]
-    normalises: Mapping[str, bool] = field(default_factory=dict)
+    normalizes: Mapping[str, bool] = field(default_factory=dict)
 
 
 def by_head(begins: Callable[[bytes], bool]) -> Callable[[memoryview], bool]:
-    """Return a function that recognises a file by its first bytes."""
+    """Return a function that recognizes a file by its first bytes."""
     return lambda data: begins(bytes(data[:HEAD_BYTES]))
 
 
@@ -136,12 +136,12 @@ def imported(path: str, tool: str | None, meaning: Meaning) -> ModelFile:
     if tool is not None and tool not in TOOLS:
         raise UsageError(no_such("tool", tool, TOOLS))
     data = file_bytes(path)
-    program = TOOLS[tool or recognised(path, data)]
+    program = TOOLS[tool or recognized(path, data)]
     model = program.read(path, data)
     return model_file(model, *fitting(path, program, model.kind, model.norm, meaning), program.title)
 
 
-def recognised(path: str, data: memoryview) -> str:
+def recognized(path: str, data: memoryview) -> str:
     """Return the program, one of TOOLS, of a model file. Raises BadInputError if it is of none."""
     if bytes(data[LENGTH_BYTES:HEAD_BYTES]).startswith(SIGNATURE):
         raise BadInputError(f"{path}: is already an fmcli model")
@@ -150,7 +150,7 @@ def recognised(path: str, data: memoryview) -> str:
             f"{path}: is a binary model of xLearn, which only xLearn reads; train it again with the option that writes "
             "text, too, and import that"
         )
-    found = [name for name, tool in TOOLS.items() if tool.recognises(data)]
+    found = [name for name, tool in TOOLS.items() if tool.recognizes(data)]
     if not found:
         titles = [tool.title for tool in TOOLS.values()]
         raise BadInputError(f"{path}: is not a model of {', '.join(titles[:-1])} or {titles[-1]}, or it is truncated")
@@ -174,13 +174,13 @@ def fitting(path: str, tool: Tool, kind: str, norm: bool | None, meaning: Meanin
             does = "scales" if norm else "does not scale"
             raise UsageError(f"{path}: this model of {tool.title} {does} rows to unit length", norm=norm)
         return whole, norm
-    if kind not in tool.normalises and meaning.norm is not False:
+    if kind not in tool.normalizes and meaning.norm is not False:
         raise UsageError(
             f"{path}: {tool.title} usually divides the interactions of a model of kind {kind} by the fourth power of "
             "the length of a row, which no model here does",
             norm={False: "if it was trained without that"},
         )
-    usual = tool.normalises.get(kind, False)
+    usual = tool.normalizes.get(kind, False)
     return whole, usual if meaning.norm is None else meaning.norm and usual
 
 

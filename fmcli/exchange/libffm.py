@@ -73,7 +73,7 @@ def _read_binary(name: str, data: memoryview) -> ExternalModel:
     possible = _possible_blocks(data)
     if not possible:
         raise BadInputError(f"{name}: {_wrong_size(data)}")
-    n, m, k, normalised = HEADER.unpack_from(data)
+    n, m, k, normalized = HEADER.unpack_from(data)
     require(REAL_TYPE.itemsize * _floats(n, m, k, possible[0]), f"reading {name}")
     views = [_blocks(data, n, m, block) for block in possible]
     if len(views) > 1:  # sums are never below their initial value, but some parameters are
@@ -89,7 +89,7 @@ def _read_binary(name: str, data: memoryview) -> ExternalModel:
             f"{name}: is not a valid model of libffm: it has numbers that are not finite, or sums of squared gradients "
             f"below {FIRST_SQUARE}"
         )
-    return ExternalModel(FFM, n, V=V, norm=bool(normalised), squares=sums - FIRST_SQUARE)
+    return ExternalModel(FFM, n, V=V, norm=bool(normalized), squares=sums - FIRST_SQUARE)
 
 
 def _wrong_size(data: memoryview) -> str:
@@ -120,12 +120,12 @@ def _without_blocks(blocks: NDArray[Any], k: int) -> NDArray[Any]:
 def _read_text(name: str, data: memoryview) -> ExternalModel:
     text = LineReader(name, data)
     n, m, k = (text.count(word, 1) for word in (b"n", b"m", b"k"))
-    normalised, values = text.count(b"normalization", 0, 1), growing()
+    normalized, values = text.count(b"normalization", 0, 1), growing()
     for j in range(n):
         for f in range(m):
             values.extend(text.numbers(k, b"w%d,%d " % (j, f)))
     text.end(f"the parameters of {n} features")
-    return ExternalModel(FFM, n, V=parameters(values, n, m, k), norm=bool(normalised))
+    return ExternalModel(FFM, n, V=parameters(values, n, m, k), norm=bool(normalized))
 
 
 def write(model: ExternalModel, write: Callable[[bytes], object], block: int = WITH_SSE) -> None:

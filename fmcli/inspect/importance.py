@@ -103,7 +103,7 @@ def of_rows(
         lambda piece: (explainer.work(piece), piece.data),
         format="auto",
         threads=threads,
-        labelled=permute,
+        labeled=permute,
         counts=counts,
     )
     for found, data in chunks:

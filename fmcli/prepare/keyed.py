@@ -112,7 +112,7 @@ class Source:
             _lines_and_groups,
             Columns(hash_bits=HASH_BITS),
             format="auto" if group == QUERY else "ffm",
-            labelled=True,
+            labeled=True,
             stream=Stream(passthrough=True, label_weights=True, row_groups=row_groups),
             labels=None,
         )

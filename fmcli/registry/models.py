@@ -40,7 +40,7 @@ class ModelEntry(Entry):
     with_solver : solver -> defaults of options with this solver.
     limits : option -> its largest value, if it is below the limit in OPTIONS.
     positive : penalties that must be positive, because they define the model.
-    unpenalised : the equivalent model if these penalties are 0; "": none.
+    unpenalized : the equivalent model if these penalties are 0; "": none.
     by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
     context : further keywords of the class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
@@ -52,7 +52,7 @@ class ModelEntry(Entry):
         of a row that are drawn together.
     drawn_like : if not, a similar model that can be drawn; "": none.
     closed_form : whether it is solved in closed form, without a solver.
-    joins : whether training rows may have relations: the class has `joined`. A kind with `unpenalised` leaves relations
+    joins : whether training rows may have relations: the class has `joined`. A kind with `unpenalized` leaves relations
         to that kind.
     cost : the time of an epoch per nonzero and rank, relative to fm, measured on four sets.
     cost_with : solver -> a factor by which it takes longer than the costs of kind and solver say.
@@ -64,7 +64,7 @@ class ModelEntry(Entry):
     with_solver: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     positive: tuple[str, ...] = ()
-    unpenalised: str = ""
+    unpenalized: str = ""
     by_degree: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     by_fields: bool = False
@@ -242,7 +242,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
-        unpenalised="fm",
+        unpenalized="fm",
         tries=_SGL_TRIES,
         tunes=_TUNED | _TUNED_L1 | _TUNED_GROUP,
     ),
@@ -255,7 +255,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("group_l1",),
-        unpenalised="fm",
+        unpenalized="fm",
         refuses=dict.fromkeys(
             ("l1", "l1_w", "l1_v"), f"glfm has only the group penalty; use {called('model')} sglfm for both"
         ),
@@ -271,7 +271,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1",),
-        unpenalised="fm",
+        unpenalized="fm",
         refuses={"group_l1": f"l1fm has only the L1 penalty; use {called('model')} sglfm for both"},
         tries=_SGL_TRIES,
         tunes=_TUNED | _TUNED_L1,

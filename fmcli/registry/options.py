@@ -335,7 +335,7 @@ _OPTIONS = (
         "gap_mean",
         float,
         0.0,
-        "Prior mean of the logarithm of the distance between neighbouring cutpoints, for loss ordinal.",
+        "Prior mean of the logarithm of the distance between neighboring cutpoints, for loss ordinal.",
         "solver",
     ),
     Option(

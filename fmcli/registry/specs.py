@@ -145,7 +145,7 @@ def make_spec(
     values = complete(taken, kind, others, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
-            other = f"; use {called('model')} {kind.unpenalised} for 0" if kind.unpenalised else ""
+            other = f"; use {called('model')} {kind.unpenalized} for 0" if kind.unpenalized else ""
             raise UsageError(f"{model} needs {called(name)} > 0{other}")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:

@@ -114,7 +114,7 @@ OF_COMMAND = {
 # A sentence about something that no command does, or that needs no option -> words, by command.
 DENIALS = {
     "train": {
-        "the bias is never penalised": "R",
+        "the bias is never penalized": "R",
         "a bias is learned unless {no_bias} is given": "B bias intercept fit-intercept",
         "linear weights are learned unless {no_linear} is given": "linear fit-linear",
         "every run is reproducible": "dis-lock-free",

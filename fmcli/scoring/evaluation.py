@@ -1,4 +1,4 @@
-"""Evaluation on labelled rows: of a model, or of a file of predictions.
+"""Evaluation on labeled rows: of a model, or of a file of predictions.
 
 The rows are read buffer by buffer; only labels and scores are kept, because most metrics need all rows at once.
 """
@@ -50,7 +50,7 @@ OF_MODELS = (LOSS, SPARSITY)
 LEAVE_OUT = "remove such rows, or train a model on data that has them"
 
 
-class LabelledScores(NamedTuple):
+class LabeledScores(NamedTuple):
     """Encoded labels (rows), raw scores (rows, outputs), weights (rows), and groups (rows), or an empty array."""
 
     label: Floats
@@ -129,7 +129,7 @@ def evaluate_model(
     relations: Sequence[RelationFiles] = (),
     relevant: float | None = None,
 ) -> Outcome:
-    """Score labelled rows, and add their counts to `counts`. With `label_weights`, labels may have weights, which then
+    """Score labeled rows, and add their counts to `counts`. With `label_weights`, labels may have weights, which then
     count in the metrics. `row_groups` gives the groups of the rows. Rows are joined with the rows of `relations`. The
     result is the same for any number of threads. relevant : as in `relevance_of`.
 
@@ -141,10 +141,10 @@ def evaluate_model(
     scored = each_chunk(
         scorer,
         paths,
-        labelled_scores(scorer),
+        labeled_scores(scorer),
         format=format,
         threads=threads,
-        labelled=True,
+        labeled=True,
         counts=counts,
         bad=bad,
         stream=Stream(label_weights=label_weights, row_groups=row_groups),
@@ -171,21 +171,21 @@ def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
     return Relevance(float(np.searchsorted(np.array(labels.values), relevant)))
 
 
-def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
-    """Return a function that scores labelled rows. The model must know their labels."""
+def labeled_scores(scorer: Scorer) -> Callable[[Piece], LabeledScores]:
+    """Return a function that scores labeled rows. The model must know their labels."""
     labels = scorer.labels
 
-    def work(piece: Piece) -> LabelledScores:
+    def work(piece: Piece) -> LabeledScores:
         label = labels_of(piece.data)
         weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
-        return LabelledScores(labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece))
+        return LabeledScores(labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece))
 
     return work
 
 
 def outcome_of(
     scorer: Scorer,
-    pieces: Sequence[LabelledScores],
+    pieces: Sequence[LabeledScores],
     counts: Counts,
     weighted: bool,
     relevance: Relevance | None = None,
@@ -239,7 +239,7 @@ def evaluate_predictions(
     relevant: float | None = None,
     positive: str | None = None,
 ) -> tuple[Labels, Outcome]:
-    """Evaluate predictions for labelled rows, one line per row.
+    """Evaluate predictions for labeled rows, one line per row.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def evaluate_predictions(
         Columns(),
         format=format,
         threads=threads,
-        labelled=True,
+        labeled=True,
         labels=None,
         stream=Stream(row_groups=row_groups),
     )
@@ -284,7 +284,7 @@ def evaluate_predictions(
     if len(label) != len(score):
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         raise BadInputError(
-            f"{told} has {len(score)} lines, but {rows}{others} has {len(label)} labelled rows; each row "
+            f"{told} has {len(score)} lines, but {rows}{others} has {len(label)} labeled rows; each row "
             "needs one line of predictions, and blank lines do not count as rows"
         )
     labels = labels_for(label, names, positive, loss or ("softmax" if columns > 1 else None))
@@ -400,16 +400,16 @@ def confusion(outcome: Outcome) -> NDArray[np.int64]:
 def class_table(values: Sequence[float | str], table: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return precision, recall, F1 and number of rows for each label; NaN if the divisor is 0."""
     rows = []
-    for value, correct, labelled, predicted in zip(
+    for value, correct, labeled, predicted in zip(
         values, table.diagonal().tolist(), table.sum(axis=1).tolist(), table.sum(axis=0).tolist(), strict=True
     ):
         rows.append(
             {
                 "label": value,
                 "precision": correct / predicted if predicted else math.nan,
-                "recall": correct / labelled if labelled else math.nan,
-                "f1": 2 * correct / (labelled + predicted) if labelled + predicted else math.nan,
-                "support": labelled,
+                "recall": correct / labeled if labeled else math.nan,
+                "f1": 2 * correct / (labeled + predicted) if labeled + predicted else math.nan,
+                "support": labeled,
             }
         )
     return rows

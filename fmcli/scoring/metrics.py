@@ -348,17 +348,17 @@ def r2(sums: Residuals) -> float:
 
 
 def macro_f1(weights: ClassWeights) -> float:
-    """Return the mean over the classes of F1 = 2 correct / (labelled + predicted)."""
-    correct, labelled, predicted = weights.present()
-    return float((2.0 * correct / (labelled + predicted)).mean())
+    """Return the mean over the classes of F1 = 2 correct / (labeled + predicted)."""
+    correct, labeled, predicted = weights.present()
+    return float((2.0 * correct / (labeled + predicted)).mean())
 
 
 def macro_f1_pr(weights: ClassWeights) -> float:
     """Return 2PR / (P + R), with the means over the classes of precision P and recall R, which are 0 where
     undefined."""
-    correct, labelled, predicted = weights.present()
+    correct, labeled, predicted = weights.present()
     precision = _ratio(correct, predicted).mean()
-    recall = _ratio(correct, labelled).mean()
+    recall = _ratio(correct, labeled).mean()
     return float(2.0 * precision * recall / (precision + recall)) if correct.any() else 0.0
 
 

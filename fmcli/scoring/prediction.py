@@ -137,7 +137,7 @@ def each_chunk(
     *,
     format: str,
     threads: int,
-    labelled: bool = False,
+    labeled: bool = False,
     counts: Counts,
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
@@ -148,7 +148,7 @@ def each_chunk(
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled`, every row needs a label. `check` and `counter` are as in fmcli.data.chunks.score_chunks. Rows with
+    With `labeled`, every row needs a label. `check` and `counter` are as in fmcli.data.chunks.score_chunks. Rows with
     relations are joined after `check`; then `work` must not raise RowError.
     """
     if relations:
@@ -161,7 +161,7 @@ def each_chunk(
             counts.add(replace(of_relation, rows=0))
         with closing(Joiner(read)) as joiner:
             rows = pieces(
-                paths=paths, format=format, labelled=labelled, counts=counts, bad=bad, stream=stream, check=check
+                paths=paths, format=format, labeled=labeled, counts=counts, bad=bad, stream=stream, check=check
             )
             yield from joiner.each(rows, work, threads, ahead=0 if stream.unbuffered else threads + PIECES_AHEAD)
         return
@@ -200,7 +200,7 @@ def each_chunk(
         format=format,
         keep_fields=scorer.needs_fields,
         threads=threads,
-        labelled=labelled,
+        labeled=labeled,
         model=scorer.path,
         bad=bad,
         stream=stream,

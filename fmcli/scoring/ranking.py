@@ -69,7 +69,7 @@ class RankedRows:
     relevant : (rows) whether each row is relevant.
     group : (rows) the position of each row's group: 0, 1, ...
     starts : (groups) the position of each group's first row.
-    place : (rows) the place of each row among the labelled rows of its group, from 0.
+    place : (rows) the place of each row among the labeled rows of its group, from 0.
     rank : (rows) the place of each row among all rows of its group, from 0.
     tie : (rows) the run of rows with the same group and score that each row belongs to: 0, 1, ...
     """

@@ -169,7 +169,7 @@ class Scorer:
         trained on text, inputs with names of tables.
 
         joined : column -> the table whose rows it refers to.
-        by : the column with the groups of labelled rows; None: the column of training.
+        by : the column with the groups of labeled rows; None: the column of training.
         partial : whether tables may lack columns.
 
         Raises BadInputError, MissingInputError and UsageError.

@@ -57,12 +57,12 @@ class ClassWeights(NamedTuple):
     """The weight of the rows by class. Each array has the shape (classes)."""
 
     correct: Floats  # rows whose label and prediction are this class
-    labelled: Floats
+    labeled: Floats
     predicted: Floats
 
     def present(self) -> ClassWeights:
         """Return the figures of the classes that occur as a label or a prediction."""
-        present = (self.labelled > 0) | (self.predicted > 0)
+        present = (self.labeled > 0) | (self.predicted > 0)
         return ClassWeights(*(weight[present] for weight in self))
 
     def combined(self, other: ClassWeights) -> ClassWeights:

@@ -16,7 +16,7 @@ ROUNDING = (
     "the check compares to 1e-7; sums over weighted rows and over repeated ones are rounded in different ways, which "
     "float32 parameters, searches for a step and random draws magnify"
 )
-ALPHA = "the check sets alpha as a strength of regularisation; here, alpha is the step size of FTRL alone"
+ALPHA = "the check sets alpha as a strength of regularization; here, alpha is the step size of FTRL alone"
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:

@@ -453,7 +453,7 @@ class FMRanker(Estimator):
         return self.model_.evaluate(self._grouped(X, y, qid, reset=False), [RANKING])[RANKING]
 
     def _grouped(self, X: Any, y: ArrayLike, qid: ArrayLike | None, reset: bool) -> Data:
-        """Return labelled rows with groups. Raises ValueError."""
+        """Return labeled rows with groups. Raises ValueError."""
         X, label, _ = self._given(X, y, None, reset=reset, numbers=True)
         group = np.zeros(len(label), dtype=np.int64) if qid is None else qid
         schema = None if reset and not self._resumed() else self.model_._scorer.transform.table

@@ -70,7 +70,7 @@ class ClosedFormTrainer(Trainer):
 
 
 def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float, l2_v: float) -> tuple[float, float]:
-    """Minimise sum s (y - b - X w - K beta)^2 / 2 / sum s + l2_w / 2 |w|^2 + l2_v / 2 Omega over b, w and beta.
+    """Minimize sum s (y - b - X w - K beta)^2 / 2 / sum s + l2_w / 2 |w|^2 + l2_v / 2 Omega over b, w and beta.
 
     Omega is |beta|^2 (basis "random") or beta' K_mm beta ("nystrom", where K_mm is the kernel matrix of the landmarks).
     Orthogonal transforms of the kernel matrix K are used rather than K'K, which would square the condition number. For

@@ -1,4 +1,4 @@
-"""The base of coordinate descent and L-BFGS, which minimise the mean loss plus penalty over all rows at once."""
+"""The base of coordinate descent and L-BFGS, which minimize the mean loss plus penalty over all rows at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Minimizer(ABC):
-    """Minimises the objective of a model over all rows of its data.
+    """Minimizes the objective of a model over all rows of its data.
 
     Parameters
     ----------

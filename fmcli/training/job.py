@@ -124,7 +124,7 @@ class Run:
         self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
         self.baseline = baseline_of(plan, self.loss)
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
-        penalty = Penalty(**strengths_in(plan), epochs=plan.penalised_before + len(self.epochs))
+        penalty = Penalty(**strengths_in(plan), epochs=plan.penalized_before + len(self.epochs))
         self.model.allocate(self.trainer.slots)
         if plan.earlier:
             plan.earlier.begin(plan.task, self.loss)

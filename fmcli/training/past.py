@@ -23,7 +23,7 @@ def kept_past(plan: Plan) -> Past | None:
     if plan.earlier is None:
         return past_of(task, loss, penalty)
     before = plan.earlier.counting(plan.earlier.known_past(task, loss))
-    return past_of(task, loss, penalty, before, plan.earlier.centre)
+    return past_of(task, loss, penalty, before, plan.earlier.center)
 
 
 def past_arrays(past: Past | None) -> dict[str, NDArray[Any]]:

@@ -150,7 +150,7 @@ class Plan(Fitted):
         return self.warm_start.run.epochs if self.warm_start else 0
 
     @property
-    def penalised_before(self) -> int:
+    def penalized_before(self) -> int:
         """The earlier epochs that count for the option l1_from_epoch: all, if the solver resumes with its state."""
         return self.epochs_before if self.resumes else 0
 
@@ -163,7 +163,7 @@ class Plan(Fitted):
     def eligible(self) -> int:
         """The first of the run's epochs that may be the best one or end training: factors are penalized from it on."""
         at_once = self.spec.solver_entry.penalizes_at_once
-        return max(1, int(self.spec.values["l1_from_epoch"]) - at_once - self.penalised_before)
+        return max(1, int(self.spec.values["l1_from_epoch"]) - at_once - self.penalized_before)
 
 
 def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Plan:

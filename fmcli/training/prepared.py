@@ -45,11 +45,11 @@ def earlier_of(
         options, of_loss = spec.values, source.total_weight + min(1.0, strength) * weight
     else:
         options, of_loss = warm_start.run.options, weight
-    centre = {name: extended(array, shapes[name]).astype(np.float64) for name, array in old.parameters.items()}
+    center = {name: extended(array, shapes[name]).astype(np.float64) for name, array in old.parameters.items()}
     return PriorRows(
         strength=strength,
         weight=weight,
-        centre=centre,
+        center=center,
         penalty=Penalty(l2_w=of_loss * options["l2_w"], l2_v=of_loss * options["l2_v"]),
         past=past,
         counts=np.zeros(0) if before.counts is None else before.counts,

@@ -44,7 +44,7 @@ class TestedRows:
         return sums + Outcome.bytes_needed(self.data.rows, columns)
 
     @property
-    def labelled(self) -> NDArray[np.int32]:
+    def labeled(self) -> NDArray[np.int32]:
         """The rows that have a label."""
         return np.flatnonzero(~np.isnan(self.data.label)).astype(np.int32)
 
@@ -61,7 +61,7 @@ class TestedRows:
 
     def metrics(self, model: Model, evaluation: Validation, score: Floats) -> dict[str, float]:
         """Return the metrics of the rows that have a label, without those that need groups; empty if no row has."""
-        rows = self.labelled
+        rows = self.labeled
         if not len(rows):
             return {}
         grouped = need_groups(evaluation.measured)

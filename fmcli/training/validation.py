@@ -58,7 +58,7 @@ def measured_at_most(data: Dataset) -> int:
 
 @dataclass
 class Validation:
-    """Labelled rows, ready to score, and the metrics to compute on them.
+    """Labeled rows, ready to score, and the metrics to compute on them.
 
     rows : int32, the numbers of those rows of the data that are meant; None: all.
     relevance : which rows are relevant to rankings.

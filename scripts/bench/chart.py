@@ -14,10 +14,10 @@ from pathlib import Path
 FIGURES = Path(__file__).resolve().parent / "figures.json"
 CHART = Path(__file__).resolve().parents[2] / "fmcli" / "guide" / "speed.svg"
 OURS = "fmcli"
-# Pixels, except for colours, which can be read on white and on black pages.
+# Pixels, except for colors, which can be read on white and on black pages.
 WIDTH, LABELS, NUMBERS, MARGIN = 720, 130, 80, 12
 BAR, GAP, TITLE = 20, 8, 44
-COLOUR, OTHERS, INK, PAPER = "#1f6feb", "#a8b3bf", "#24292f", "#ffffff"
+COLOR, OTHERS, INK, PAPER = "#1f6feb", "#a8b3bf", "#24292f", "#ffffff"
 
 
 def lines(charts: list[dict], labels: int = LABELS) -> Iterator[str]:
@@ -35,9 +35,9 @@ def lines(charts: list[dict], labels: int = LABELS) -> Iterator[str]:
         longest = max(value for _, value in chart["bars"])
         for name, value in chart["bars"]:
             length = round(value / longest * (WIDTH - labels - NUMBERS))
-            colour = COLOUR if name.startswith(OURS) else OTHERS
+            color = COLOR if name.startswith(OURS) else OTHERS
             yield f'<text x="{labels - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>'
-            yield f'<rect x="{labels}" y="{top}" width="{length}" height="{BAR}" fill="{colour}"/>'
+            yield f'<rect x="{labels}" y="{top}" width="{length}" height="{BAR}" fill="{color}"/>'
             yield f'<text x="{labels + length + 6}" y="{top + 15}">{value:g}</text>'
             top += BAR + GAP
         top += MARGIN

@@ -49,7 +49,7 @@ def counts(path: Path, least: int = 1) -> Lines:
 
 
 def dense(name: str) -> Lines:
-    """A data set that scikit-learn carries within itself, with standardised columns."""
+    """A data set that scikit-learn carries within itself, with standardized columns."""
     from sklearn import datasets
 
     data = getattr(datasets, f"load_{name}")()

@@ -3,7 +3,7 @@
 
     python scripts/fuzz/files.py model --runs 10000000 --folder FOLDER
     python scripts/fuzz/files.py cache --runs 500000 --share 0.15 --sanitize BUILD
-    python scripts/fuzz/files.py model --runs 0 --folder FOLDER --minimise
+    python scripts/fuzz/files.py model --runs 0 --folder FOLDER --minimize
 
 A run is a file that is changed (tests/forging*.py) and then read; a share of the valid files is also used in every way.
 A file that reaches a new place in the readers (probes.py), or is refused with a new message, is kept and changed
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.01, help="share of the valid files that are used in every way")
     parser.add_argument("--folder", type=Path, help="where inputs, hits and the log are kept")
     parser.add_argument("--sanitize", type=Path, metavar="BUILD", help="folder of a build with sanitizers")
-    parser.add_argument("--minimise", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
+    parser.add_argument("--minimize", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read one file, in every way")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fmcli-fuzz-") as temporary:
@@ -64,8 +64,8 @@ def main() -> int:
             return report(result_of(root, options.target, settings))
         unpack(options.target, settings.corpus)
         status = run(root, options.target, settings, options.runs)
-        if options.minimise:
-            minimise(root, options.target, settings, Path(temporary, "smallest"))
+        if options.minimize:
+            minimize(root, options.target, settings, Path(temporary, "smallest"))
     return status
 
 
@@ -103,7 +103,7 @@ def result_of(root: Path, target: str, settings: Settings) -> dict[str, Any]:
     return {"runs": runs + 1, "hits": 1, "cpu": 0.0, "counts": {"hits": 1}}
 
 
-def minimise(root: Path, target: str, settings: Settings, folder: Path) -> None:
+def minimize(root: Path, target: str, settings: Settings, folder: Path) -> None:
     """Write the files of a corpus that reach what all of them reach, shortest files first, to tests/corpus."""
     shutil.copytree(settings.corpus, folder / "corpus")
     found = result_of(root, target, replace(settings, folder=folder, runs=0))

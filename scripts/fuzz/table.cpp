@@ -177,7 +177,7 @@ void check_features(const TableForm& form, const std::string& lines, const Numbe
         for (Rows* rows : {&a, &b}) sort_rows(*rows);
     REQUIRE(same(a.indptr, b.indptr) && same(a.index, b.index) && same(a.value, b.value) && same(a.label, b.label));
     REQUIRE(same(a.weight, b.weight) && same(a.group, b.group));
-    REQUIRE(a.repeated == b.repeated && a.by_id == b.by_id && a.valued == b.valued && a.labelled == b.labelled);
+    REQUIRE(a.repeated == b.repeated && a.by_id == b.by_id && a.valued == b.valued && a.labeled == b.labeled);
     REQUIRE(one.ids.size() == other.ids.size());
     for (size_t i = 0; i < one.ids.names.size(); ++i) {
         const Id left = one.ids.names.name(i), right = other.ids.names.name(i);

@@ -99,11 +99,11 @@ void check_rows(const Rows& rows) {
     const int64_t columns = !rows.by_id ? rows.features
         : reading.ids ? static_cast<int64_t>(reading.ids->size()) + (reading.space == Space::KNOWN) : int64_t{1} << reading.hash_bits;
     std::vector<int64_t> keys;
-    int64_t labelled = 0;
+    int64_t labeled = 0;
     std::vector<char> named(rows.label_names.size());  // whether a row has this name as its label
     for (size_t i = 0; i < n; ++i) {
         const bool has_label = !std::isnan(rows.label[i]);
-        labelled += has_label;
+        labeled += has_label;
         REQUIRE(!std::isinf(rows.label[i]) && (has_label || !reading.training));
         REQUIRE(!has_label || !reading.label_names || (rows.label[i] >= 0 && rows.label[i] < named.size()));
         if (has_label && reading.label_names) named[static_cast<size_t>(rows.label[i])] = 1;
@@ -123,7 +123,7 @@ void check_rows(const Rows& rows) {
         if (reading.space == Space::GROWING && rows.by_id) std::sort(keys.begin(), keys.end());
         for (size_t k = 1; k < keys.size(); ++k) REQUIRE(keys[k - 1] < keys[k]);
     }
-    REQUIRE(labelled == rows.labelled);
+    REQUIRE(labeled == rows.labeled);
     REQUIRE(reading.known_labels || std::count(named.begin(), named.end(), 0) == 0);
     for (int64_t row : rows.skipped) REQUIRE(row >= 0 && row < static_cast<int64_t>(n));
 }
@@ -230,7 +230,7 @@ void check_blocks(Reading reading, const Text& text, size_t where, const Rows& w
         const size_t row = where % rows;
         REQUIRE(entries_of(total, row) == entries_of(whole, row));
     }
-    REQUIRE(total.comments == whole.comments && total.labelled == whole.labelled && total.unseen == whole.unseen);
+    REQUIRE(total.comments == whole.comments && total.labeled == whole.labeled && total.unseen == whole.unseen);
     check_same(total.label_names, whole.label_names);
     REQUIRE(total.repeated == whole.repeated && (whole.by_id || total.features == whole.features) && total.fields == whole.fields);
 }

@@ -4,7 +4,7 @@ with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 
     python scripts/fuzz/text.py --runs 100000000
     python scripts/fuzz/text.py arrow --runs 100000000
-    python scripts/fuzz/text.py --runs 100000000 --folder FOLDER --minimise
+    python scripts/fuzz/text.py --runs 100000000 --folder FOLDER --minimize
 
 Compiles it with clang, which needs its runtime libraries (libclang-rt-19-dev for clang++-19), and starts from the
 corpus in tests/corpus, if there is one. An input that ends the process is written to a file whose name begins with
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000_000, help="executions")
     parser.add_argument("--compiler", default="clang++", help="of clang")
     parser.add_argument("--folder", type=Path, help="where the program and the corpus are kept")
-    parser.add_argument("--minimise", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
+    parser.add_argument("--minimize", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fmcli-fuzz-") as temporary:
         folder = options.folder or Path(temporary)
@@ -55,7 +55,7 @@ def main() -> int:
         words.write_text("".join(f'"{word}"\n' for word in WORDS))
         runs = options.runs // WAYS[options.target]
         status = fuzz(program, f"-dict={words}", f"-runs={runs}", "-print_final_stats=1", corpus)
-        if options.minimise and status == 0:
+        if options.minimize and status == 0:
             smallest = Path(temporary) / "smallest"
             smallest.mkdir()
             status = fuzz(program, "-merge=1", smallest, corpus)

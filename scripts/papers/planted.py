@@ -89,7 +89,7 @@ def documents(raw: Any, seed: int, planted: Planted) -> Pair:
 def long_documents(raw: Any) -> Dataset:
     """Return long documents, as rows of unit length."""
     data = documents(raw, 0, Planted(2_000, 400, 100, 20)).train
-    return data.normalised(np.ones(data.features, dtype=np.bool_))
+    return data.normalized(np.ones(data.features, dtype=np.bool_))
 
 
 def training_rows(raw: Any, seed: int) -> Pair:

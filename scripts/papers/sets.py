@@ -102,7 +102,7 @@ def regression(raw: Raw, name: str) -> Columns:
     return columns(raw, name, raw.files(f"{name}/t[er]*[!d].libsvm", f"{name}.libsvm", name))
 
 
-def standardised(found: Columns, train: Numbers, test: Numbers, labels: bool = False) -> Pair:
+def standardized(found: Columns, train: Numbers, test: Numbers, labels: bool = False) -> Pair:
     """Return these rows, with columns (and labels) scaled to mean 0 and variance 1 in the training rows."""
     x = ((found.x - found.x[train].mean(axis=0)) / found.x[train].std(axis=0)).astype(np.float32)
     label = (found.label - found.label[train].mean()) / found.label[train].std() if labels else found.label
@@ -119,13 +119,13 @@ def two_thirds(found: Columns, labels: bool = False) -> Iterator[Pair]:
     """Yield random two thirds of the rows for training, and the others for testing."""
     for seed in range(SEEDS):
         train, test = divided(len(found.x), (Fraction(2), Fraction(1)), np.random.default_rng(seed))
-        yield standardised(found, train, test, labels)
+        yield standardized(found, train, test, labels)
 
 
 def diabetes(raw: Raw) -> Dataset:
     found = regression(raw, "diabetes")
     everything = np.arange(len(found.x))
-    return standardised(found, everything, everything[:1], labels=True).train
+    return standardized(found, everything, everything[:1], labels=True).train
 
 
 def pair_of_files(raw: Raw, name: str, train: tuple[str, ...], test: tuple[str, ...], fields: bool = False) -> Pair:
@@ -136,11 +136,11 @@ def pair_of_files(raw: Raw, name: str, train: tuple[str, ...], test: tuple[str, 
     return Pair(raw.note(name, first), second)
 
 
-def standardised_files(raw: Raw, name: str) -> Pair:
+def standardized_files(raw: Raw, name: str) -> Pair:
     """Return a regression set of the files NAME/train.libsvm and NAME/test.libsvm."""
     train, test = (raw.files(f"{name}/{part}.libsvm")[:1] for part in ("train", "test"))
     found = columns(raw, f"{name}, training rows first", train + test)
-    return standardised(found, *np.split(np.arange(len(found.x)), [read(train).dataset.rows]), labels=True)
+    return standardized(found, *np.split(np.arange(len(found.x)), [read(train).dataset.rows]), labels=True)
 
 
 # MovieLens 100K.
@@ -227,13 +227,13 @@ def links(raw: Raw, seed: int) -> Pair:
     half = len(positive) // 2
     negative = negatives(half + TEST_NEGATIVES, positive, len(users) * len(films), random)
 
-    def labelled(positive: Numbers, negative: Numbers) -> Dataset:
+    def labeled(positive: Numbers, negative: Numbers) -> Dataset:
         code = np.concatenate([positive, negative])
         label = np.repeat([1.0, -1.0], [len(positive), len(negative)])
         return with_attributes(users[code // len(films)], films[code % len(films)], label)
 
-    train = raw.note(f"links of MovieLens 100K, seed {seed}, training", labelled(positive[:half], negative[:half]))
-    return Pair(train, labelled(positive[half:], negative[half:]))
+    train = raw.note(f"links of MovieLens 100K, seed {seed}, training", labeled(positive[:half], negative[:half]))
+    return Pair(train, labeled(positive[half:], negative[half:]))
 
 
 def with_constants(data: Dataset, count: int) -> Dataset:
@@ -332,7 +332,7 @@ SETS: dict[str, Callable[[Raw], Any]] = {
     "IJCNN two thirds": lambda raw: two_thirds(columns(raw, "IJCNN", [raw.files(*one)[0] for one in IJCNN])),
     "IJCNN Table 1": lambda raw: (
         [
-            standardised(
+            standardized(
                 found := columns(raw, "IJCNN", [raw.files(*one)[0] for one in IJCNN]),
                 *np.split(np.arange(len(found.x)), [IJCNN_TRAIN]),
             )
@@ -365,7 +365,7 @@ SETS: dict[str, Callable[[Raw], Any]] = {
     "adult": _files("adult with fields", "adult/", "ffm"),
     "IJCNN": lambda raw: [pair_of_files(raw, "IJCNN, training", *IJCNN)] * SEEDS,
     "Banana": _files("Banana", "banana/", "libsvm"),
-    **{name: lambda raw, name=name: [standardised_files(raw, name)] * SEEDS for name in REGRESSION},
+    **{name: lambda raw, name=name: [standardized_files(raw, name)] * SEEDS for name in REGRESSION},
     "ctr": _files("ctr", "ctr.", "ffm"),
     "reco": _files("reco", "reco.", "libsvm"),
     **planted.SETS,

@@ -286,7 +286,7 @@ def test_ties_among_predictions_as_sklearn_counts_them(run, tmp_path):
 
 ROWS = b"1 1:1\n-1 1:1\n"
 BAD_PREDICTIONS = [
-    ("too few", b"0.5\n", [], "p has 1 lines, but <stdin> has 2 labelled rows"),
+    ("too few", b"0.5\n", [], "p has 1 lines, but <stdin> has 2 labeled rows"),
     ("too many", b"0.5\n0.5\n0.5\n", [], "p has 3 lines, but"),
     ("not a probability", b"0.5\n1.5\n", [], "p:2: found 1.5, expected a probability, because the loss is logistic"),
     ("a negative one", b"0.25 -0.5\n0.5 0.5\n", [], "p:1: found -0.5, expected a probability, because the loss is"),

@@ -235,5 +235,5 @@ def test_importance_refuses_what_it_cannot_do(run, ratings, tmp_path):
     assert "--permute needs --importance" in run.fails(2, "inspect", "--permute", model).stderr
     (tmp_path / "empty").write_text("")
     assert "no rows" in run.fails(65, "inspect", "--importance", "empty", model).stderr
-    (tmp_path / "unlabelled").write_text("user=u1:1\n")
-    assert "expected a label" in run.fails(65, "inspect", "--importance", "unlabelled", "--permute", model).stderr
+    (tmp_path / "unlabeled").write_text("user=u1:1\n")
+    assert "expected a label" in run.fails(65, "inspect", "--importance", "unlabeled", "--permute", model).stderr

@@ -11,7 +11,7 @@ import pytest
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.pages.guide import as_text, page, topics
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS

@@ -115,7 +115,7 @@ def test_a_number_in_place_of_a_name_is_no_label(tmp_path):
     path.write_text("spam 1:1\n7 1:1\n1:1\nham 1:1\n1 1:1\n")
     (chunk,) = score_chunks([str(path)], lambda piece: piece.data.label, Columns(9), labels=("ham", "spam"))
     assert np.array_equal(chunk.result, [1, np.nan, np.nan, 0, np.nan], equal_nan=True)
-    assert chunk.labelled == 2
+    assert chunk.labeled == 2
     path.write_text("7 1:1\n")
     assert [
         chunk.result for chunk in score_chunks([str(path)], lambda p: p.data.label, Columns(9), labels=("a", "b"))

@@ -6,7 +6,7 @@ import pytest
 from forks import at_the_end
 
 from fmcli.cli import models
-from fmcli.registry import catalogue
+from fmcli.registry import catalog
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -32,7 +32,7 @@ def test_json_is_the_registry(run):
     assert not any("it must be" in reason for reason in listed["refused"])  # no combination fails because of a range
     assert any("glfm has only the group penalty" in reason for reason in listed["refused"])
     assert [penalty["flag"] for penalty in listed["penalties"]] == [
-        option.flag for name, option in OPTIONS.items() if name in catalogue.PENALTIES
+        option.flag for name, option in OPTIONS.items() if name in catalog.PENALTIES
     ]
 
 
@@ -41,25 +41,25 @@ def test_text_has_all_names_in_lines_of_100_columns(run):
     lines = done.stdout.decode().splitlines()
     assert max(map(len, lines)) <= 100
     begins = [line.split()[0] for line in lines if line.startswith("  ") and line.split()]
-    for name in (*MODELS, *SOLVERS, *LOSSES, *(OPTIONS[name].flag for name in catalogue.PENALTIES)):
+    for name in (*MODELS, *SOLVERS, *LOSSES, *(OPTIONS[name].flag for name in catalog.PENALTIES)):
         assert name in begins
 
 
 def test_what_is_refused_is_marked(monkeypatch):
-    make_spec = catalogue.make_spec
+    make_spec = catalog.make_spec
 
     def strict(model, solver=None, loss=None, options=None):
         if (model, solver) == ("fm", "ftrl") or (solver, loss) == ("sgd", "hinge"):
-            raise catalogue.UsageError(f"{solver} cannot")
+            raise catalog.UsageError(f"{solver} cannot")
         return make_spec(model, solver, loss, options)
 
-    monkeypatch.setattr(catalogue, "make_spec", strict)
-    listed = catalogue.catalogue()
+    monkeypatch.setattr(catalog, "make_spec", strict)
+    listed = catalog.catalog()
     model = next(model for model in listed["models"] if model["name"] == "fm")
     assert model["solvers"] == [name for name in SOLVERS if name != "ftrl"]
     solver = next(solver for solver in listed["solvers"] if solver["name"] == "sgd")
     assert solver["losses"] == [name for name in LOSSES if name not in ("hinge", "ordinal")]
-    assert {"ftrl cannot", "sgd cannot"} < set(catalogue.refusals(str))
+    assert {"ftrl cannot", "sgd cannot"} < set(catalog.refusals(str))
     (row,) = [line for line in models.lines(listed, []) if line.startswith("  fm ")][:1]
     assert row.split()[1 + list(SOLVERS).index("ftrl")] == "-"
 
@@ -84,7 +84,7 @@ def test_a_model_is_described_with_its_defaults_by_solver(run):
 
 
 def test_without_refusals_everything_combines():
-    assert list(models.lines(catalogue.catalogue(), []))[-1].endswith("combine.")
+    assert list(models.lines(catalog.catalog(), []))[-1].endswith("combine.")
 
 
 @pytest.mark.parametrize("arguments", [["models"], ["models", "--json"], ["evaluate", "--help"], ["inspect", "--help"]])

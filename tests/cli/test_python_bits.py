@@ -6,7 +6,7 @@ from problems import ROW_SOLVERS, TRAINED
 from threadpoolctl import threadpool_limits
 
 import fmcli
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS

@@ -77,7 +77,7 @@ def test_a_familiar_spelling_trains_the_same_model(run, sample, tmp_path):
 
 
 @pytest.mark.parametrize(("solver", "rows"), [("cd", 2500), ("lbfgs", 2500), ("sgd", 1), ("ftrl", 1)])
-def test_libfms_regularisation_is_of_a_sum_or_of_an_update(run, sample, tmp_path, solver, rows):
+def test_libfms_regularization_is_of_a_sum_or_of_an_update(run, sample, tmp_path, solver, rows):
     """In libFM, the regularization of ALS is relative to the sum of the losses; SGD adds it in every update."""
     ours = ["--l2-w", repr(3 / rows), "--l2-v", repr(5 / rows), "-o", "ours"]
     for options in (ours, ["--regular", "0,3,5", "-o", "theirs"]):
@@ -102,7 +102,7 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
         (["--regular", "1", "--l2", "1"], "--regular and --l2 set the same option"),
         (["--auto-stop", "--patience", "2"], "--auto-stop and --patience set the same option"),
         (["--auto-stop=2"], "--auto-stop takes no value"),
-        (["--regular", "1,2,3"], "the bias is never penalised, so that the first number must be 0: --regular 0,2,3"),
+        (["--regular", "1,2,3"], "the bias is never penalized, so that the first number must be 0: --regular 0,2,3"),
         (["--regular", "0,1"], "it must be one strength >= 0, or 0,R1,R2"),
         (["--regular", "a"], "it must be one strength >= 0, or 0,R1,R2"),
         (["--regular", "0,1,-1"], "it must be one strength >= 0, or 0,R1,R2"),
@@ -271,7 +271,7 @@ def test_closeness():
 
 
 def edits(text, letters, exchanges=True):
-    """The texts that one insertion, omission, replacement or exchange of neighbours makes of a text."""
+    """The texts that one insertion, omission, replacement or exchange of neighbors makes of a text."""
     for at in range(len(text) + 1):
         yield from (text[:at] + letter + text[at:] for letter in letters)
         if at < len(text):

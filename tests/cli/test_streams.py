@@ -88,21 +88,21 @@ def test_a_terminal_shows_a_line_that_is_updated(start, large):
     assert stay[-1].startswith("model ")
 
 
-# An environment that asks for colours; the others have no TERM, and one of them no locale.
-COLOURS = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1"}
+# An environment that asks for colors; the others have no TERM, and one of them no locale.
+COLORS = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "environ"),
     [
-        (["train", "-e", "2", "-o", "m"], COLOURS),
+        (["train", "-e", "2", "-o", "m"], COLORS),
         (["train", "--no-quick-search", "-e", "2", "-o", "m"], {"LANG": "C"}),
-        (["predict", "model"], COLOURS),
-        (["predict", "-o", "out", "model"], {}), (["train", "-m", "fn"], COLOURS),
+        (["predict", "model"], COLORS),
+        (["predict", "-o", "out", "model"], {}), (["train", "-m", "fn"], COLORS),
     ],
 )  # fmt: skip
 def test_a_terminal_gets_text_and_nothing_else(start, sample, adult_model, tmp_path, arguments, environ):
-    """No colour or cursor codes, no banner, and no file except the requested one."""
+    """No color or cursor codes, no banner, and no file except the requested one."""
     (tmp_path / "model").write_bytes(adult_model.read_bytes())
     data = sample / "adult.test.libsvm"
     status, got = on_terminal(start, *arguments, data, environ=environ)

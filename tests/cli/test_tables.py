@@ -421,7 +421,7 @@ def rows_of(scanner, read, text, **options):
     if rows.is_numbered:
         dictionary, columns = rows.ids.sorted(np.ones(len(rows.ids), bool))
         ids = dictionary.written(range(len(dictionary)))
-    counts = rows.rows, rows.nnz, rows.labelled, rows.unseen, rows.repeated, rows.skipped.tolist(), rows.label_names
+    counts = rows.rows, rows.nnz, rows.labeled, rows.unseen, rows.repeated, rows.skipped.tolist(), rows.label_names
     data = rows.dataset(len(columns))
     entries = [sorted(zip(columns[index], value, strict=True)) for index, value in entries_of(data)]
     return result[1:], (lines, count, faulty, faults), counts, entries, data.label, data.weight, data.group, ids
@@ -683,7 +683,7 @@ def test_an_open_quote_does_not_hold_the_whole_table(run, tmp_path, monkeypatch)
     assert "double a quote within a cell, or remove it" in done.stderr
 
 
-def labelled_by_texts(path):
+def labeled_by_texts(path):
     """A table whose names and labels have what CSV quotes, and blanks."""
     labels = ("Education Loan", "Home %20 Loan", ">50K", 'a, "b": #c')
     with path.open("w", newline="") as out:
@@ -694,7 +694,7 @@ def labelled_by_texts(path):
 
 
 def test_labels_and_cells_come_back_as_they_were(run, tmp_path):
-    labels = labelled_by_texts(tmp_path / "t.csv")
+    labels = labeled_by_texts(tmp_path / "t.csv")
     options = ("--label", 'the "loan"', "--loss", "softmax")
     run.ok("train", "-q", *options, "--no-quick-search", "--holdout", "0", "-e", "30", "-o", "m.fm", "t.csv")
 
@@ -828,7 +828,7 @@ def test_rows_without_a_label_may_be_skipped(run, tmp_path):
 
 
 def test_predictions_are_evaluated_beside_the_labels_of_a_table(run, tmp_path):
-    labels = labelled_by_texts(tmp_path / "t.csv")
+    labels = labeled_by_texts(tmp_path / "t.csv")
     run.ok("train", *QUICK, "--label", 'the "loan"', "--loss", "softmax", "-o", "m.fm", "t.csv")
     (tmp_path / "p").write_bytes(run.ok("predict", "m.fm", "t.csv").stdout)
     found = json.loads(run.ok("evaluate", "--json", "--predictions", "p", "--label", 'the "loan"', "t.csv").stdout)

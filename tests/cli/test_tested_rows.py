@@ -15,7 +15,7 @@ LOSSES = ("squared", "probit", "ordinal")
 SWEEPS = ("-s", "mcmc", "-k", "2", "-e", "9", "--burn-in", "3")
 
 
-def write(path, rows, seed, loss, labelled=True):
+def write(path, rows, seed, loss, labeled=True):
     rng = np.random.default_rng(seed)
     lines = []
     for user, film in rng.integers([9, 7], size=(rows, 2)):
@@ -23,7 +23,7 @@ def write(path, rows, seed, loss, labelled=True):
         label = {"squared": f"{score:.3f}", "probit": "1" if score > 0 else "-1", "ordinal": str(int(score > 0))}
         if loss == "ordinal":
             label["ordinal"] = str(1 + int(score > -1) + int(score > 1))
-        lines.append(f"{label[loss]} " * labelled + f"{user}:1 {9 + film}:0.5\n")
+        lines.append(f"{label[loss]} " * labeled + f"{user}:1 {9 + film}:0.5\n")
     path.write_text("".join(lines))
 
 
@@ -33,7 +33,7 @@ def loss(request, tmp_path):
     name = request.param
     write(tmp_path / "rows", 200, 0, name)
     write(tmp_path / "some", 50, 1, name)
-    write(tmp_path / "bare", 50, 1, name, labelled=False)
+    write(tmp_path / "bare", 50, 1, name, labeled=False)
     return name
 
 

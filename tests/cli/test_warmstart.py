@@ -165,7 +165,7 @@ USERS, NEWCOMERS, FILMS, RANK = 60, 15, 40, 3
 
 @pytest.fixture
 def ratings(tmp_path):
-    """Write rows of users and films, labelled by an FM: of known users and of newcomers, to train on and to check."""
+    """Write rows of users and films, labeled by an FM: of known users and of newcomers, to train on and to check."""
     rng = np.random.default_rng(0)
     users, films = 0.7 * rng.normal(size=(USERS + NEWCOMERS, RANK)), 0.7 * rng.normal(size=(FILMS, RANK))
     levels = 0.5 * rng.normal(size=USERS + NEWCOMERS)

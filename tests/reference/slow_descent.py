@@ -212,15 +212,15 @@ def naive_als(params: Params, x: np.ndarray, y: np.ndarray, share: np.ndarray, l
         pairs = ((x @ V[0]) ** 2 - x**2 @ V[0] ** 2).sum(axis=1) / 2
         return bias[0] + x @ w[0] + pairs - y
 
-    def minimise(array, at, q, l2) -> None:
+    def minimize(array, at, q, l2) -> None:
         curvature = share @ q**2 + l2
         if curvature > 0:
             array[at] -= (share @ (residuals() * q) + l2 * array[at]) / curvature
 
-    minimise(bias, 0, np.ones(len(y)), 0.0)
+    minimize(bias, 0, np.ones(len(y)), 0.0)
     for j in range(x.shape[1]):
         for _ in range(SWEEPS):
             for f in range(V.shape[2]):
-                minimise(V, (0, j, f), x[:, j] * (x @ V[0, :, f] - x[:, j] * V[0, j, f]), l2_v)
-            minimise(w, (0, j), x[:, j], l2_w)
+                minimize(V, (0, j, f), x[:, j] * (x @ V[0, :, f] - x[:, j] * V[0, j, f]), l2_v)
+            minimize(w, (0, j), x[:, j], l2_w)
     return params

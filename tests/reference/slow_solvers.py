@@ -238,7 +238,7 @@ def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | 
     return np.concatenate([np.full(size, whole if step is None else step) for step, size in steps])
 
 
-def penalise(params: Params, r: State, o: Options, factors: bool) -> None:
+def penalize(params: Params, r: State, o: Options, factors: bool) -> None:
     """Set λ1 and λ_g of a row. If ``factors`` is false, set only those that act on linear weights."""
     r.l1, _, r.group = strengths(params, r.where, o)
     if not factors:
@@ -276,7 +276,7 @@ def run(
     states = [start(params, row, solver, o) for row in rows(kind, params, o.model)]
     begins = (2 if solver == "ftrl" else 1) if o.l1_from_epoch is None else o.l1_from_epoch
     for r in states:
-        penalise(params, r, o, factors=begins <= 1)
+        penalize(params, r, o, factors=begins <= 1)
 
     t = 0
     losses = []
@@ -325,7 +325,7 @@ def run(
                 after_update(t, params)
         if epoch == begins - 1:
             for r in states:
-                penalise(params, r, o, factors=True)
+                penalize(params, r, o, factors=True)
                 if r.seen and solver == "ftrl":
                     r.touched[...] = True
                     visit(r, o)

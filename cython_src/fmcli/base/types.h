@@ -162,7 +162,7 @@ typedef struct ColumnView {
     ptrdiff_t sample_state_size, cache;  // size of a sample state and offset of the class's cache in it, in bytes
 } ColumnView;
 
-// The states of all samples, at equal distances in memory: what coordinate solvers know about each sample.
+// The states of all samples in a coordinate solver, at equal distances in memory.
 typedef struct SampleStates {
     char* at;
     ptrdiff_t size;          // bytes of a state

@@ -86,7 +86,7 @@ inline __attribute__((always_inline)) void transpose(Vec4 (&v)[4]) {
     v[0] = lows(a, b), v[1] = highs(a, b), v[2] = lows(c, d), v[3] = highs(c, d);
 }
 
-// Transposes eight rows of eight numbers, of which v has the first N, in three rounds of shuffles.
+// Transposes the first eight rows of v, of eight numbers each, in three rounds of shuffles.
 #if __has_builtin(__builtin_shufflevector)
 #define FMCLI_SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else  // GCC 11

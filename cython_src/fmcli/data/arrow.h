@@ -1,8 +1,8 @@
 // Writes tables that come through Arrow's C stream interface as CSV:
 // https://arrow.apache.org/docs/format/CStreamInterface.html
 //
-// The structs are those of the specification, which asks programs to define them themselves. A producer does not tell
-// the sizes of its buffers; everything else that it says is checked before use.
+// The structs follow the specification, which asks programs to define them themselves. A producer does not tell the
+// sizes of its buffers; all its other statements are checked before use.
 #ifndef FMCLI_ARROW_H
 #define FMCLI_ARROW_H
 

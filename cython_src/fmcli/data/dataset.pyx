@@ -554,7 +554,7 @@ cdef class Dataset:
                     out[self.csr.indptr[i] + j] = x.value[j] / by[x.index[j]]
         return self.changed(value=values)
 
-    def normalised(self, known=None):
+    def normalized(self, known=None):
         """Return the same rows scaled to unit length; rows of length 0 do not change.
 
         With `known` (bool, features), only known features count towards the length of a row.

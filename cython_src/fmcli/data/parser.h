@@ -128,13 +128,13 @@ class Parser {
         if (reading.refuse_unseen || reading.groups == Groups::FIELD || (grouped && !from.grouped) ||
             (from.weighted && !reading.label_weights))
             return false;
-        std::vector<Labelled> labels(from.labels.size());
+        std::vector<Labeled> labels(from.labels.size());
         std::vector<Known> known(from.entries.size());
         if (!read_labels(from.labels, labels) || !read_entries(from.entries, known)) return false;
-        for (Labelled& label : labels)
+        for (Labeled& label : labels)
             if (label.name.begin && label.known) label.y = position_of(label.name);
 
-        const Labelled none;
+        const Labeled none;
         const size_t count = from.size(), entries = rows_.index.size() + from.entry.size();
         rows_.index.reserve(entries);
         if (reading.keep_fields) rows_.field.reserve(entries);
@@ -168,7 +168,7 @@ class Parser {
                 int32_t overflow = 0;  // repeated entries have the value 1
                 n = static_cast<size_t>(rows_.tidy(start, n, overflow));
             }
-            const Labelled& label = from.label[row] == NumberedRows::NONE ? none : labels[static_cast<size_t>(from.label[row])];
+            const Labeled& label = from.label[row] == NumberedRows::NONE ? none : labels[static_cast<size_t>(from.label[row])];
             rows_.end_row(n, label.y, label.known, from.weighted ? from.weight[row] : 1);
             if (grouped) rows_.group.push(from.group[row]);
         }
@@ -188,7 +188,7 @@ class Parser {
     };
 
     // The label of a numbered row.
-    struct Labelled {
+    struct Labeled {
         double y = NAN;
         bool known = false;
         Span name;  // if it may be a new label name
@@ -210,7 +210,7 @@ class Parser {
     Span name_;  // the row's label, if it may be a new name; it is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
-    std::vector<Pending> pending_;  // those of the row, then those of longer rows
+    std::vector<Pending> pending_;  // the entries of the row, then entries left from longer rows
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
         fault_ = {complaint, subject, expected, token, part, line_};
@@ -386,7 +386,7 @@ class Parser {
         return true;
     }
 
-    bool read_labels(const Texts& texts, std::vector<Labelled>& labels) {
+    bool read_labels(const Texts& texts, std::vector<Labeled>& labels) {
         for (size_t i = 0; i < labels.size(); ++i) {
             const char* p = texts[i];
             name_ = {};
@@ -708,7 +708,7 @@ class Parser {
                                            : "there are too many colons";
             }
         }
-        if (begins_query(text.begin) && text.end - text.begin == 3) return "is that of a query, which must follow the label";
+        if (begins_query(text.begin) && text.end - text.begin == 3) return "begins a query, which follows the label";
         id = named(text.begin, static_cast<size_t>(text.end - text.begin));
         return nullptr;
     }

@@ -64,7 +64,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[int64_t] group
         Ids label_names
         vector[int64_t] skipped
-        int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
+        int64_t comments, labeled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
         bint grouped()
         bint by_id, refused
@@ -309,8 +309,8 @@ cdef class Rows:
 
     @property
     def is_numbered(self):
-        """Whether there is a growing dictionary: then the columns of the rows are those of `ids`, and a row's entries
-        may be in any order."""
+        """Whether there is a growing dictionary: then the columns of the rows are the columns of `ids`, and a row's
+        entries may be in any order."""
         return self.text.by_id and self.text.reading.space == Space.GROWING
 
     @property
@@ -325,9 +325,9 @@ cdef class Rows:
         return self.text.comments
 
     @property
-    def labelled(self):
+    def labeled(self):
         """The number of rows with a label."""
-        return self.text.labelled
+        return self.text.labeled
 
     @property
     def repeated(self):
@@ -373,7 +373,7 @@ cdef class Rows:
         value = label = field = weight = group = None
         if not text.all_ones():
             value = numpy_array(text.value.release(), nnz, np.float32)
-        if text.labelled:
+        if text.labeled:
             label = numpy_array(text.label.release(), rows, np.float64)
         if text.reading.label_weights:
             weight = numpy_array(text.weight.release(), rows, np.float64)

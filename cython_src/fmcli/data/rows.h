@@ -64,7 +64,7 @@ struct Rows {
     bool valued = false;
     bool refused = false;  // the last fault is an entry of a feature that is not in the model
     int64_t comments = 0;  // comment lines
-    int64_t labelled = 0;  // rows with a label
+    int64_t labeled = 0;  // rows with a label
     int64_t repeated = 0;  // rows with a repeated index (if fields are kept: field and index)
     int64_t unseen = 0;    // entries dropped because of the limit, except entries of value 0
     int64_t features = 0, fields = 0;  // largest index and field + 1, including entries of value 0
@@ -114,7 +114,7 @@ struct Rows {
         indptr.push(static_cast<int64_t>(entries));
         label.push(y);
         if (reading.label_weights) weight.push(row_weight);
-        labelled += has_label;
+        labeled += has_label;
     }
 
     // Switches to columns by `ids`, in the order of the ids' first occurrence.
@@ -196,7 +196,7 @@ struct Rows {
         if (reading.keep_fields) field.resize(entries);
         if (valued) value.resize(entries);
         comments += other.comments;
-        labelled += other.labelled;
+        labeled += other.labeled;
         repeated += other.repeated;
         unseen += other.unseen;
         features = std::max(features, other.features);
@@ -248,7 +248,7 @@ struct Rows {
         }
         skipped.clear();
         valued = false;
-        comments = labelled = repeated = unseen = features = fields = 0;
+        comments = labeled = repeated = unseen = features = fields = 0;
         lowest = INT64_MAX;
         beyond = -1;
     }

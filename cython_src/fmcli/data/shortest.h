@@ -164,7 +164,7 @@ inline char* write_number(char* out, float value) {
         return out + count + 1;
     }
     if (leading >= count && leading - count <= most) {
-        digits.write(out);  // the zeros after its digits, and those up to the point, are at most nine characters
+        digits.write(out);  // this writes nine characters: zeros after its digits fill up to the point
         return out + leading;
     }
     digits.write(out + 1);

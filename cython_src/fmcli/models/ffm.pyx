@@ -100,8 +100,8 @@ cdef class FFM(ColumnModel):
             met[:rows, :size] |= self.previous_met
         self.constants = {"met": met}
 
-    # Mark in `met` the factors in a pair of these samples. Most samples have the fields of the sample before, and most
-    # of their features were marked at the same place of such a sample.
+    # Mark in `met` the factors in a pair of these samples. Most samples have the same fields as the sample before, and
+    # most of their features were already marked at the same place of an earlier sample.
     cdef mark(self, Dataset data, const int32_t[::1] rows, unsigned char[:, ::1] met):
         cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
@@ -321,7 +321,7 @@ cdef class FFM(ColumnModel):
         for c in range(self.outputs):
             s.score[c] = self.bias(c)
             v = self.factors(self.pairs, 0, c)
-            # No gradient reads the sums of such a sample, so they are not stored.
+            # No gradient reads the sums of this sample, so they are not stored.
             if self.by_pairs(x, &p) or s.gradient_buffer == NULL and all_single(x, &p):
                 s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
             elif p.slots:

@@ -32,7 +32,8 @@ typedef struct ModelKernels {
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
     // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j. The factors of a feature for field f begin
-    // f * apart reals after those for field 0. Stores what the gradient needs in `sums` (slots^2 times lanes, padded).
+    // f * apart reals after the factors for field 0. Stores the sums that the gradient
+    // needs in `sums` (slots^2 times lanes, padded).
     double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums);
     // The sum over pairs for a sample whose entries all have different fields.
     double (*single_field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x);
@@ -75,7 +76,7 @@ typedef struct ModelKernels {
     // Score gradients and score changes for the pairs of a field-aware model.
     void (*field_score_gradient)(const ColumnView* v, const FieldColumns* columns, real* q);
     void (*field_score_changes)(const ColumnView* v, const FieldColumns* columns, const real* step, double* out);
-    // Prefetch what these functions read of the samples' states.
+    // Prefetch the parts of the samples' states that these functions read.
     void (*field_prefetch_states)(const ColumnView* v, const FieldColumns* columns);
 } ModelKernels;
 

@@ -17,7 +17,7 @@ cdef class Model(Resumable):
 
     The loops of row solvers, L-BFGS, scoring and explanations use this interface; coordinate descent uses it for models
     other than ColumnModel. A subclass passes its blocks to `__init__`, and defines `score` and `gradient`. It defines
-    `rows` and `most_rows` if a score depends on rows other than those of the sample's features and of blocks without
+    `rows` and `most_rows` if a score depends on other rows than the rows of the sample's features and of blocks without
     features, `ids_size` and `work_size` if it needs work space, `describe` if it has the form of a SampleRun, and
     `split` for explanations. `anchored` and `joined` are further interfaces that only some models have.
     """
@@ -59,7 +59,7 @@ cdef class Model(Resumable):
         raise UsageError("this kind of model does not state the terms of its scores")
 
     def remeasure(self):
-        """Update what the model derives from its parameters. Called after parameters have been written."""
+        """Update the arrays derived from the parameters. Called after parameters have been written."""
 
     def end_epoch(self):
         """Called after each epoch, before the parameters are read."""
@@ -218,7 +218,7 @@ cdef class ColumnModel(Model):
     cdef Py_ssize_t cache_size(self, Dataset data):
         return NONE
 
-    # Fill the cache with what the other functions need to know about x. Called after `score` of x.
+    # Fill the cache with the intermediate results that the other functions need. Called after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
 

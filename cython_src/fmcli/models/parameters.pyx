@@ -285,16 +285,17 @@ cdef class Resumable(Parameters):
     """Parameters that start from random numbers, or from an earlier model of the same kind.
 
     The preparation of a run, warm starts and new features use this interface. A model whose arrays depend on its
-    training data defines `prepare`, and `inherit` if an earlier model has such arrays. A model that places features in
-    arrays other than by the axes of its blocks defines `feature_axis`, `known`, `owners` or `fitted_constants`.
+    training data defines `prepare`, and `inherit` if it takes these arrays from an earlier model. A model that
+    places features in arrays other than by the axes of its blocks defines `feature_axis`, `known`, `owners` or
+    `fitted_constants`.
     """
 
     def prepare(self, source, generator):
-        """Learn what the model needs to know about its training data (TrainingRows). generator :
+        """Learn the facts about its training data that the model needs (TrainingRows). generator :
         numpy.random.Generator. Called before `allocate`."""
 
     def inherit(self, previous, seen):
-        """Take over what an attached earlier model of this kind knows about its data. Called between `prepare` and
+        """Take over the facts that an attached earlier model of this kind has learned. Called between `prepare` and
         `allocate`. `seen` : whether each of its features occurred (bool).
 
         Raises UsageError or BadInputError if this model cannot resume from it.
@@ -308,9 +309,8 @@ cdef class Resumable(Parameters):
         return None
 
     def known(self, name, seen):
-        """Return which values of an array took part in training, and are taken over by a later model: bool, with the
-        shape of
-        the axes after the classes, or of the first of these axes. `seen` : whether each feature occurred."""
+        """Return which values of an array took part in training, so that a later model keeps them: bool, with the
+        shape of the axes after the classes, or of the first of these axes. `seen` : whether each feature occurred."""
         for layout in self.layout:
             if name in layout.names and layout.by_feature:
                 return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])

@@ -1,4 +1,4 @@
-"""fmcli evaluate: compute metrics of a model, or of a file of predictions, on labelled rows."""
+"""fmcli evaluate: compute metrics of a model, or of a file of predictions, on labeled rows."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def command(
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
-        raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
+        raise UsageError(f"missing argument '{missing}': the labeled rows; - is standard input")
     cluster = address_of(choices)
     check_modes(given())
     if loss is not None:

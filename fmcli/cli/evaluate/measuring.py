@@ -211,7 +211,7 @@ def evaluated(
         return scorer.labels, outcome, scorer, counts, difference
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
-    inputs, row_groups = request.labelled()
+    inputs, row_groups = request.labeled()
     labels, outcome = evaluate_predictions(
         request.predictions,
         inputs,

@@ -100,7 +100,7 @@ class EvaluateRequest:
             row_groups = RowGroups(optional=row_groups.optional)
         return inputs, row_groups
 
-    def labelled(self) -> tuple[list[str], RowGroups | None]:
+    def labeled(self) -> tuple[list[str], RowGroups | None]:
         """Return the rows to which predictions are compared, and what tells their groups."""
         from fmcli.data.formats import RowGroups
         from fmcli.data.tables.reading import By, TableSource

@@ -85,7 +85,7 @@ def command(
     from fmcli.training.setup.named_columns import known_schema, named_of
 
     named = named_of(choices, group)
-    named = replace(named, labelled=False)
+    named = replace(named, labeled=False)
     known = known_schema(choices, lambda form: columns_of([source], form))
     features_of = Encoding(named, to == "ffm", dict(choices.join), cpu_count(), known)
     if choices.print_schema:

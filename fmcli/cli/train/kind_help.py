@@ -10,7 +10,7 @@ import click
 
 from fmcli.cli.flags import flag_of
 from fmcli.cli.options import ALL_FLAG, SectionCommand, SectionOption
-from fmcli.registry.catalogue import refusal
+from fmcli.registry.catalog import refusal
 from fmcli.registry.choices import spelled
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS

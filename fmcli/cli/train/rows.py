@@ -163,7 +163,7 @@ def stored_rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str
     reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
     if request.uses_fields and not reading.keep_fields and all(map(can_be_read_again, request.inputs)):
         stream = Stream(label_weights=reading.label_weights)
-        found = detected(request.inputs, request.choices.format, False, settings.spec.model, stream, labelled=True)[0]
+        found = detected(request.inputs, request.choices.format, False, settings.spec.model, stream, labeled=True)[0]
         reading = replace(reading, keep_fields=found == "ffm")
     log.progress(f"reading {request.inputs[0]}")
     cache, reason = cache_of(place, request.inputs, reading, threads=settings.threads, bad=bad)

@@ -87,8 +87,8 @@ def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, obje
     if output is not None:
         with open_sink(None if output == "-" else output) as sink:
             sink.write(tested.text(score))
-    labelled = len(tested.labelled)
-    if labelled < tested.data.rows:
-        log.line(f"--test: {labelled:,} of {tested.data.rows:,} rows have a label that the model knows")
+    labeled = len(tested.labeled)
+    if labeled < tested.data.rows:
+        log.line(f"--test: {labeled:,} of {tested.data.rows:,} rows have a label that the model knows")
     metrics = tested.metrics(trained.plan.model, trained.plan.evaluation, score)
     return finite({"test": metrics, "test_rows": tested.data.rows})

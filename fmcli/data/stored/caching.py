@@ -13,7 +13,7 @@ import numpy as np
 from fmcli.data.chunks import ChunkResult, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
-from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled
 from fmcli.data.line_counter import LineCounter
 from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.shards.weights import with_row_weights
@@ -116,7 +116,7 @@ def text_rows(
         format=reading.format,
         keep_fields=reading.keep_fields,
         threads=threads,
-        labelled=True,
+        labeled=True,
         bad=bad,
         stream=Stream(label_weights=reading.label_weights),
         labels=reading.labels,
@@ -138,7 +138,7 @@ def pieces(chunks: Iterator[ChunkResult[Piece]], labels: Names | None) -> Iterat
         names_so_far: Names | None = None
         if names is not None and data.rows:
             of_names = np.array([places.setdefault(name, float(len(places))) for name in names])
-            data = relabelled(data, of_names)
+            data = relabeled(data, of_names)
             if labels and len(places) > len(labels):
                 new = list(places)[len(labels)]
                 raise BadInputError(

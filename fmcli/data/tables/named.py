@@ -52,7 +52,7 @@ class ColumnRoles:
     bins : the number of bins for each column of numbers; 0: their features have the numbers as values.
     gap_features : the columns whose missing cells are features: AUTO, NEVER or EVERY.
     rest : the kind of all other columns; None: their cells tell it.
-    labelled : whether a label is required.
+    labeled : whether a label is required.
     """
 
     label: str | None = None
@@ -68,7 +68,7 @@ class ColumnRoles:
     bins: int = 0
     gap_features: str = AUTO
     rest: str | None = None
-    labelled: bool = True
+    labeled: bool = True
 
     def kinds(self) -> dict[str, str]:
         """Return column -> kind. Raises UsageError for a column with two kinds."""
@@ -115,7 +115,7 @@ class ColumnRoles:
                 raise BadInputError(f"{source}: {no_such('column', name, every)}")
         if (twice := repeated(every)) is not None:
             raise BadInputError(f"{source}: two tables have a column {twice!r}; rename one of them")
-        if self.label is None and self.labelled:
+        if self.label is None and self.labeled:
             raise BadInputError(
                 f"{source}: no column is the label; the columns are {listing(names)}; to a table of observed pairs, "
                 "such as clicks, fmcli negatives adds labels and random other pairs",

@@ -22,11 +22,11 @@ ROUNDING = 16 * np.finfo(np.float64).eps
 TABLES, DISTANCES = 5, 4
 
 
-def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def kmeans(data: Dataset, rows: NDArray[np.int32], centers: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Return (centers, features) the centers found by Lloyd's algorithm from a k-means++ start.
 
     Rows have weights. A center without rows does not move. If there are fewer distinct rows than centers,
-    some centres are equal.
+    some centers are equal.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
     some = data.take(rows)
     x, weight = matrix(some), np.ones(some.rows) if some.weight is None else some.weight
     squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
-    z = first_centres(x, weight, squares, centres, generator)
+    z = first_centers(x, weight, squares, centers, generator)
     inertia = np.inf
     for _ in range(MOST_ROUNDS):
         distance = distances(x, squares, z)
@@ -46,18 +46,18 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
         before, inertia = inertia, float(weight @ distance[np.arange(len(nearest)), nearest])
         if before - inertia <= LEAST_GAIN * inertia:
             break
-        sums, weights = sums_by_centre(x, weight, nearest, centres)
+        sums, weights = sums_by_center(x, weight, nearest, centers)
         kept = weights > 0
         z[kept] = sums[kept] / weights[kept, None]
     return z
 
 
-def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
+def bytes_needed(data: Dataset, rows: int, centers: int) -> int:
     """Return the bytes that `kmeans` needs for this number of rows of the data."""
     rows = min(rows, MOST_ROWS)
     entries = data.nnz * rows // max(data.rows, 1)
     entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in the matrix, and in the sums
-    return np.dtype(np.float64).itemsize * centres * (TABLES * data.features + DISTANCES * rows) + entry * entries
+    return np.dtype(np.float64).itemsize * centers * (TABLES * data.features + DISTANCES * rows) + entry * entries
 
 
 def matrix(data: Dataset) -> Any:
@@ -75,20 +75,20 @@ def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> N
     return found
 
 
-def sums_by_centre(
-    x: Any, weight: NDArray[np.float64], nearest: NDArray[np.int64], centres: int
+def sums_by_center(
+    x: Any, weight: NDArray[np.float64], nearest: NDArray[np.int64], centers: int
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return (centers, features) the weighted sum of each center's rows, and (centers) the total weight of these
     rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
-    belongs = csr_matrix((weight, nearest, np.arange(rows + 1)), shape=(rows, centres))
-    return (belongs.T @ x).toarray(), np.bincount(nearest, weight, minlength=centres).astype(np.float64)
+    belongs = csr_matrix((weight, nearest, np.arange(rows + 1)), shape=(rows, centers))
+    return (belongs.T @ x).toarray(), np.bincount(nearest, weight, minlength=centers).astype(np.float64)
 
 
-def first_centres(
-    x: Any, weight: NDArray[np.float64], squares: NDArray[np.float64], centres: int, generator: np.random.Generator
+def first_centers(
+    x: Any, weight: NDArray[np.float64], squares: NDArray[np.float64], centers: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return (centers, features) the first centers by k-means++ (Arthur and Vassilvitskii 2007).
 
@@ -96,16 +96,16 @@ def first_centres(
     far; of several draws, the one with the lowest inertia becomes a center. Once every row is a center, centers are
     repeated.
     """
-    trials = 2 + int(np.log(centres))
-    z = np.zeros((centres, x.shape[1]))
+    trials = 2 + int(np.log(centers))
+    z = np.zeros((centers, x.shape[1]))
     z[0] = x[[int(generator.choice(x.shape[0], p=weight / weight.sum()))]].toarray()[0]
     nearest = distances(x, squares, z[:1])[:, 0]
-    for i in range(1, centres):
+    for i in range(1, centers):
         nearest[nearest <= ROUNDING * squares] = 0
         likely = weight * nearest
         total = likely.sum()
         if not total > 0:
-            z[i:] = np.resize(z[:i], (centres - i, x.shape[1]))
+            z[i:] = np.resize(z[:i], (centers - i, x.shape[1]))
             break
         candidates = x[generator.choice(x.shape[0], trials, p=likely / total)].toarray()
         left = np.minimum(nearest[:, None], distances(x, squares, candidates))

@@ -74,7 +74,7 @@ class ScoredPairs(NamedTuple):
 def scored(scorer: Scorer, pairs: Dataset) -> ScoredPairs:
     """Return the scores of pairs, with the same bits as predict."""
     if scorer.transform.norm_of_all:
-        pairs = pairs.normalised()
+        pairs = pairs.normalized()
     data, draws = scorer.prepared(pairs), scorer.all_draws
     undo = scorer.labels.unit.undo
     if not scorer.draws:

@@ -48,12 +48,12 @@ class Naming(Stream):
     shown: tuple[str, ...] = ()
     table: Schema | None = None
 
-    def keys(self, buffer: TextBuffer, labelled: bool = False) -> RowTexts:
+    def keys(self, buffer: TextBuffer, labeled: bool = False) -> RowTexts:
         """Return the id of each row of a buffer: a cell, the id token, or the row's first feature. The further texts
         are the cells of the shown columns, or the first feature."""
         if buffer.table is None:
             form = re.compile(rb"[ \t\r]*" + BEFORE_FEATURES[self.id_column] + FEATURE)
-            lines = [line for _, line in row_lines(buffer, labelled)]
+            lines = [line for _, line in row_lines(buffer, labeled)]
             found = [form.match(line) for line in lines]
             features = [FIELD.sub(b"", one[1].rpartition(b":")[0], 1) if one else b"" for one in found]
             ids = features

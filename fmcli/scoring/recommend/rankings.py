@@ -1,4 +1,4 @@
-"""Metrics of rankings of all items, for the users of labelled rows."""
+"""Metrics of rankings of all items, for the users of labeled rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Numbers = NDArray[np.int64]
 class RankingInputs(NamedTuple):
     """The inputs of an evaluation over all items.
 
-    rows : labelled rows; each has a user and an item.
+    rows : labeled rows; each has a user and an item.
     items : the rows of all items.
     seen : rows whose pairs are left out, except rows with the negative one of two labels. They may lack labels, and
         tables may lack columns.
@@ -89,7 +89,7 @@ class SeenRows(NamedTuple):
 class ReadRows:
     """Rows with the columns of all inputs, including features that the model does not know.
 
-    labelled, items : the rows.
+    labeled, items : the rows.
     seen : the rows of each input of seen pairs, without negatives.
     """
 
@@ -106,18 +106,18 @@ class ReadRows:
         self.scorer, self.format, self.threads = scorer, format, threads
         self.ids = FeatureIds()
         row_groups = None if inputs.user is not None else row_groups
-        labelled = self._read(inputs.rows, row_groups=row_groups, labelled=True)
-        counts.rows, counts.nonzeros = labelled.rows, labelled.nnz
-        seen = [self._seen(path, row_groups, labelled) for path in inputs.seen]
-        items = self._read(inputs.items, row_groups=None, labelled=False)
+        labeled = self._read(inputs.rows, row_groups=row_groups, labeled=True)
+        counts.rows, counts.nonzeros = labeled.rows, labeled.nnz
+        seen = [self._seen(path, row_groups, labeled) for path in inputs.seen]
+        items = self._read(inputs.items, row_groups=None, labeled=False)
         columns = None if scorer.transform.hash_bits else self.ids.sorted(np.ones(len(self.ids), dtype=np.bool_))
-        self.labelled, self.items = self._ordered(labelled, columns), self._ordered(items, columns)
+        self.labeled, self.items = self._ordered(labeled, columns), self._ordered(items, columns)
         self.seen = [one._replace(rows=self._ordered(one.rows, columns)) for one in seen]
         self._dictionary = None if columns is None else columns[0]
 
-    def _seen(self, path: str, row_groups: RowGroups | None, labelled: Dataset) -> SeenRows:
+    def _seen(self, path: str, row_groups: RowGroups | None, labeled: Dataset) -> SeenRows:
         """Return the rows of an input of seen pairs. Raises BadInputError."""
-        grouped = labelled.group is not None
+        grouped = labeled.group is not None
         if (
             grouped
             and isinstance(path, TableSource)
@@ -127,7 +127,7 @@ class ReadRows:
                 f"{name_of(path)}: its rows need the column {path.schema.label!r}, because groups tell their users, "
                 "not a column of features"
             )
-        rows = self._read([path], row_groups=row_groups if grouped else None, labelled=grouped)
+        rows = self._read([path], row_groups=row_groups if grouped else None, labeled=grouped)
         if grouped and rows.group is None:
             raise BadInputError(
                 f"{name_of(path)}: its rows have no groups, which tell the user of the rows to evaluate"
@@ -142,19 +142,19 @@ class ReadRows:
         """Return (features) whether each feature is in one of these columns of the tables."""
         table = self.scorer.table
         if not columns or table is None:
-            return np.zeros(self.labelled.features, dtype=np.bool_)
+            return np.zeros(self.labeled.features, dtype=np.bool_)
         if self._dictionary is None:
             raise UsageError(
                 f"{self.scorer.path} knows hashes of features, and not their columns, and rows lack some columns"
             )
-        names = map(str, self._dictionary.written(range(self.labelled.features)))
+        names = map(str, self._dictionary.written(range(self.labeled.features)))
         wanted = {number for number, name in enumerate(table.features) if name in columns}
         return np.array([place in wanted for place in table.columns_of(names)], dtype=np.bool_)
 
     def _ordered(self, rows: Dataset, columns: tuple[Dictionary, NDArray[np.int32]] | None) -> Dataset:
         return rows if columns is None else rows.ordered(*columns, self.threads)
 
-    def _read(self, paths: Sequence[str], *, row_groups: RowGroups | None, labelled: bool) -> Dataset:
+    def _read(self, paths: Sequence[str], *, row_groups: RowGroups | None, labeled: bool) -> Dataset:
         scorer, bits = self.scorer, self.scorer.transform.hash_bits
         pieces = []
         for chunk in score_chunks(
@@ -164,10 +164,10 @@ class ReadRows:
             format=self.format,
             keep_fields=scorer.needs_fields,
             threads=self.threads,
-            labelled=labelled,
+            labeled=labeled,
             model=scorer.path,
             stream=Stream(row_groups=row_groups),
-            check=partial(require_known, scorer.labels) if labelled else None,
+            check=partial(require_known, scorer.labels) if labeled else None,
             labels=scorer.labels.names,
         ):
             data, ids = chunk.result
@@ -190,7 +190,7 @@ class UserItemPairs(NamedTuple):
 
     contexts : a row per user, with the columns of the model.
     items : all items, with the columns of the model.
-    user, item, label : (pairs) the labelled pairs, each once.
+    user, item, label : (pairs) the labeled pairs, each once.
     seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
     """
 
@@ -205,14 +205,14 @@ class UserItemPairs(NamedTuple):
 def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     """Split rows into users and items. The item is the one with the row's item features; the user is the rest of the
     row, or the group. Raises BadInputError for a row without an item, and for equal items."""
-    of_items = np.zeros(read.labelled.features, dtype=np.bool_)
+    of_items = np.zeros(read.labeled.features, dtype=np.bool_)
     of_items[read.items.index] = True
     known = hashes(read.items, of_items)
     if len(np.unique(known)) < len(known):
         raise BadInputError(
             f"{name_of(inputs.items[0])}: two rows have the same features; each item needs a row of its own"
         )
-    item = places_in(known, hashes(read.labelled, of_items))
+    item = places_in(known, hashes(read.labeled, of_items))
     if (item < 0).any():
         raise BadInputError(
             f"{name_of(inputs.rows[0])}: row {int((item < 0).argmax()) + 1} has no item: of the features of "
@@ -224,8 +224,8 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     def users(data: Dataset, kept: NDArray[np.bool_]) -> NDArray[np.generic]:
         return hashes(data, of_users & kept) if data.group is None else data.group
 
-    _, first, user = np.unique(users(read.labelled, np.ones_like(of_items)), return_index=True, return_inverse=True)
-    each_user, seen = read.labelled.take(first.astype(np.int32)), {}
+    _, first, user = np.unique(users(read.labeled, np.ones_like(of_items)), return_index=True, return_inverse=True)
+    each_user, seen = read.labeled.take(first.astype(np.int32)), {}
     for one in read.seen:
         kept = ~read.features_of(one.lacks)
         sides = []
@@ -242,7 +242,7 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
             sides.append(places_in(side, others))
         pairs = np.stack(sides)
         seen[one.path] = pairs[:, (pairs >= 0).all(axis=0)]
-    label = read.scorer.labels.encode(read.labelled.label)
+    label = read.scorer.labels.encode(read.labeled.label)
     # If a pair has several labels, the largest counts.
     order = np.lexsort((-label, item, user))
     user, item, label = user[order], item[order], label[order]
@@ -253,7 +253,7 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
 
 
 class Near(NamedTuple):
-    """The pairs of contexts and items whose exact scores determine the ranks of all labelled pairs.
+    """The pairs of contexts and items whose exact scores determine the ranks of all labeled pairs.
 
     context, item : (pairs), in order.
     score : (pairs), the scores that rank them.
@@ -271,22 +271,22 @@ def near(
     scores: PairScores,
     contexts: Dataset,
     items: Dataset,
-    labelled: NDArray[np.bool_],
+    labeled: NDArray[np.bool_],
     others: NDArray[np.bool_],
 ) -> Near:
-    """Return the labelled pairs (contexts, items), and the other pairs whose fast score is within the error bound of a
-    labelled pair's score."""
-    fast, error = np.empty(labelled.shape, dtype=np.float32), np.zeros(contexts.rows)
+    """Return the labeled pairs (contexts, items), and the other pairs whose fast score is within the error bound of a
+    labeled pair's score."""
+    fast, error = np.empty(labeled.shape, dtype=np.float32), np.zeros(contexts.rows)
     for first, some, bound in scores.each(contexts):
         fast[:, first : first + some.shape[1]] = some
         np.maximum(error, bound, out=error)
     known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
-    exact = labelled | (others & ~known[:, None])
-    # For each context, the number of other pairs above each of its labelled pairs, from the lowest labelled pair on.
+    exact = labeled | (others & ~known[:, None])
+    # For each context, the number of other pairs above each of its labeled pairs, from the lowest labeled pair on.
     above: list[Numbers] = []
-    for row, of_user, chosen, wanted, margin in zip(fast, labelled, exact, others, 2 * error, strict=True):
+    for row, of_user, chosen, wanted, margin in zip(fast, labeled, exact, others, 2 * error, strict=True):
         of_mine = np.sort(row[of_user]).astype(np.float64)
-        # Keep a pair if the error can change the number of labelled pairs below it.
+        # Keep a pair if the error can change the number of labeled pairs below it.
         below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
         chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
         beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
@@ -295,8 +295,8 @@ def near(
     score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).order
     ahead = np.empty(len(score), dtype=np.int64)
     cuts = np.searchsorted(context, np.arange(1, contexts.rows))
-    places, is_labelled = np.split(np.arange(len(score)), cuts), np.split(labelled[exact], cuts)
-    for place, known_label, counts in zip(places, is_labelled, above, strict=True):
+    places, is_labeled = np.split(np.arange(len(score)), cuts), np.split(labeled[exact], cuts)
+    for place, known_label, counts in zip(places, is_labeled, above, strict=True):
         ahead[place] = counts[np.searchsorted(np.sort(score[place][known_label]), score[place])]
     return Near(context, item, score, ahead)
 
@@ -312,10 +312,10 @@ def rankings(
     threads: int,
     counts: Counts,
 ) -> Rankings:
-    """Return group metrics; a group is a user with all items. Labelled rows give items their labels; other items are
-    not relevant. Seen pairs are left out, unless they are labelled.
+    """Return group metrics; a group is a user with all items. Labeled rows give items their labels; other items are
+    not relevant. Seen pairs are left out, unless they are labeled.
 
-    relevance : which labelled items are relevant.
+    relevance : which labeled items are relevant.
 
     Raises BadInputError, MissingInputError, NotEnoughMemoryError and UsageError.
     """
@@ -340,20 +340,20 @@ def rankings(
         stop = min(start + step, users)
         count = stop - start
         contexts = pairs.contexts.take(np.arange(start, stop, dtype=np.int32))
-        labelled, known = np.zeros((2, count, items), dtype=np.bool_)
+        labeled, known = np.zeros((2, count, items), dtype=np.bool_)
         some = slice(*np.searchsorted(seen_users, [start, stop]))
         known[seen_users[some] - start, seen_items[some]] = True
         mine = slice(begins[start], begins[stop])
-        labelled[pairs.user[mine] - start, pairs.item[mine]] = True
-        rest = ~(known | labelled)
-        found = near(scorer, scores, contexts, pairs.items, labelled, rest)
-        label, is_labelled = np.full(len(found.score), -np.inf), labelled[found.context, found.item]
-        label[is_labelled] = pairs.label[mine]
-        beside = np.bincount(found.context[~is_labelled], minlength=count)
+        labeled[pairs.user[mine] - start, pairs.item[mine]] = True
+        rest = ~(known | labeled)
+        found = near(scorer, scores, contexts, pairs.items, labeled, rest)
+        label, is_labeled = np.full(len(found.score), -np.inf), labeled[found.context, found.item]
+        label[is_labeled] = pairs.label[mine]
+        beside = np.bincount(found.context[~is_labeled], minlength=count)
         others = Others(rest.sum(axis=1) - beside, found.ahead)
         ranked = RankedRows(label, found.score, found.context, relevance, others)
         figures = [metric.of_groups(ranked) for metric in metrics if metric.of_groups is not None]
-        return figures, ranked.without_relevant, int((known & ~labelled).sum())
+        return figures, ranked.without_relevant, int((known & ~labeled).sum())
 
     blocks: Iterator[tuple[list[OfGroups], int, int]] = in_turn(work, range(0, users, step), threads)
     found, without, left_out = zip(*blocks, strict=True)

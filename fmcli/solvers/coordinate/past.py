@@ -87,10 +87,10 @@ class Derivatives:
 
 
 def past_of(
-    task: Task, loss: Loss, penalty: Penalty, earlier: Past | None = None, centre: Arrays | None = None
+    task: Task, loss: Loss, penalty: Penalty, earlier: Past | None = None, center: Arrays | None = None
 ) -> Past:
     """Return what the rows of a task say about each parameter of the task's model, and earlier ones, near the
-    parameters `centre`.
+    parameters `center`.
 
     Where the penalty is smooth, the model counts as the minimum, which is nearly true if the run has converged: slopes
     of a run that early stopping has ended would send all parameters at once to where each should go alone. Of models
@@ -108,7 +108,7 @@ def past_of(
         if name in near or not penalty.smooth:
             slopes[name] = of_block.array(0, model, layout, name)
     del found
-    if earlier is not None and centre is not None:
+    if earlier is not None and center is not None:
         weight += earlier.weight
         # After one epoch: factors of a run to convergence, as by lbfgs, have left the directions with known slopes, and
         # nights of planted ratings would end .000 to .021 above.
@@ -117,8 +117,8 @@ def past_of(
             if name in slopes:
                 now, known = model.parameters[name], earlier.slopes[name]
                 if name in turned:
-                    known = turned_slopes(centre[name], known, now, GROWN * turned[name])
-                arrays = slopes[name], before, now, centre[name], known
+                    known = turned_slopes(center[name], known, now, GROWN * turned[name])
+                arrays = slopes[name], before, now, center[name], known
                 for slope, curvature, value, old, kept in zip(*map(pieces, arrays), strict=True):
                     slope[...] = slope + (curvature * (value.astype(np.float64) - old) + kept)
             for total, one in zip(pieces(curvatures[name]), pieces(before), strict=True):

@@ -1,4 +1,4 @@
-"""A penalty that holds the parameters of an earlier model near their values while a run minimises the loss of new rows.
+"""A penalty that holds the parameters of an earlier model near their values while a run minimizes the loss of new rows.
 
 In place of the loss of the earlier rows, the model's file has a quadratic function of each parameter (past.py). A run
 with the strength S <= 1 adds S times this function, with a curvature c and a slope at the earlier value m, and the
@@ -66,7 +66,7 @@ class PriorRows:
 
     strength : S above.
     weight : the sum of their weights.
-    centre : the earlier values of the parameters, by array, in the shapes of the run; the values of new features are 0.
+    center : the earlier values of the parameters, by array, in the shapes of the run; the values of new features are 0.
     penalty : of the run that trained the model, relative to the sum of the losses.
     past : what the file knows about the loss of these rows; None: the counts only.
     counts : (features) how many of them have each feature.
@@ -78,7 +78,7 @@ class PriorRows:
 
     strength: float
     weight: float
-    centre: Arrays
+    center: Arrays
     penalty: Penalty
     past: Past | None
     counts: NDArray[Any]
@@ -94,18 +94,18 @@ class PriorRows:
     @property
     def nbytes(self) -> int:
         """The bytes of its arrays."""
-        arrays = [self.centre, *((self.past.curvatures, self.past.slopes) if self.past else ())]
+        arrays = [self.center, *((self.past.curvatures, self.past.slopes) if self.past else ())]
         return sum(array.nbytes for of in arrays for array in of.values())
 
     def keeping_needed(self, model: Model, epochs: int) -> int:
         """Return the bytes that the model file's summary of these rows needs after `epochs` epochs (`past_of`)."""
         turns = epochs == 1 and pair_factors(model) is None
-        turned = TURNED_COPIES * max(array.nbytes for array in self.centre.values()) if turns else 0
+        turned = TURNED_COPIES * max(array.nbytes for array in self.center.values()) if turns else 0
         return turned + (self.estimate_needed() if self.past is None or self.strength < 1 else 0)
 
     def estimate_needed(self) -> int:
         """Return bytes of curvatures and slopes."""
-        return 2 * sum(array.nbytes for array in self.centre.values())
+        return 2 * sum(array.nbytes for array in self.center.values())
 
     def bytes_needed(self, model: Model, data: Dataset) -> int:
         """Return bytes that `begin` and then `hold` take for a model and rows such as these."""
@@ -129,26 +129,26 @@ class PriorRows:
         if past is None or past.interactions is None or entries <= 1 or name in past.slopes:
             return
         l2 = next(self._l2(layout, name) for layout, one in trained_arrays(task.model) if one == name)
-        centre = self.centre[name]
+        center = self.center[name]
         # Without a bias, l'' counts as 1, and without linear weights, x_i^2 does.
         bends = np.ravel(past.curvatures.get("bias", past.weight))
-        counts = np.pad(self.counts, (0, centre.shape[1] - len(self.counts)))
+        counts = np.pad(self.counts, (0, center.shape[1] - len(self.counts)))
         curvatures = past.curvatures.get("w", np.outer(bends / past.weight, counts))
         together = (1 - 1 / entries) / bends
-        factors = past.interactions.factors(centre.shape[-1], curvatures, together, l2)
+        factors = past.interactions.factors(center.shape[-1], curvatures, together, l2)
         columns = self._best_columns(task, loss, name, factors)
         if columns:
             factors[..., columns:] = 0
-            centre[...] = self.begun[name] = factors
+            center[...] = self.begun[name] = factors
             others = (curvatures[:, np.newaxis] @ factors**2) * together[:, np.newaxis, np.newaxis]
             past.curvatures[name][...] = curvatures[..., np.newaxis] * others
 
     def _revive(self, task: Task) -> None:
         """Give dead factors the size of start values again, or the start values if nothing is left of them."""
         stds = start_sizes(task.model, task.spec.values["init_std"])
-        for name, scale in scales_of(self.centre, stds).items():
-            self.centre[name][...] *= scale
-            self.begun[name] = np.where(scale > 0, self.centre[name], np.nan)
+        for name, scale in scales_of(self.center, stds).items():
+            self.center[name][...] *= scale
+            self.begun[name] = np.where(scale > 0, self.center[name], np.nan)
             if self.past is not None and name in self.past.slopes:
                 self.past.slopes[name][...] *= scale
 
@@ -158,10 +158,10 @@ class PriorRows:
         model = self.twin()
         model.allocate(0)
         for one, array in model.parameters.items():
-            array[...] = self.centre[one]
+            array[...] = self.center[one]
         trial, columns = replace(task, model=model), 0
         least, _ = loss_and_slopes(trial, loss)
-        clearly = CLEARLY * min(1.0, float(np.sum(self.centre[name] ** 2) / (np.sum(factors**2) or 1)))
+        clearly = CLEARLY * min(1.0, float(np.sum(self.center[name] ** 2) / (np.sum(factors**2) or 1)))
         model.parameters[name][...] = 0
         for column in range(factors.shape[-1]):
             model.parameters[name][..., column] = factors[..., column]
@@ -180,13 +180,13 @@ class PriorRows:
             for array in twin.parameters.values():
                 array[...] = 0
         for layout, name in trained_arrays(task.model):
-            centre, l2, curvature, slope = (
-                self.centre[name],
+            center, l2, curvature, slope = (
+                self.center[name],
                 self._l2(layout, name),
                 past.curvatures[name],
                 past.slopes[name],
             )
-            arrays = holds.parameters[name], pulls.parameters[name], centre, curvature, slope
+            arrays = holds.parameters[name], pulls.parameters[name], center, curvature, slope
             for hold, pull, at, bend, push in zip(*map(pieces, arrays), strict=True):
                 kept = once * bend + more * (bend + l2 * (bend > 0))
                 hold[...] = kept / total
@@ -202,7 +202,7 @@ class PriorRows:
         slopes = {} if self.past is None else dict(self.past.slopes)
         for layout, name in trained_arrays(task.model):
             if name not in slopes:
-                slopes[name] = -self._l2(layout, name) * self.centre[name]
+                slopes[name] = -self._l2(layout, name) * self.center[name]
         return Past(self.weight, curvatures, slopes, self.past.interactions if self.past else None)
 
     def counting(self, past: Past) -> Past:

@@ -161,7 +161,7 @@ class LBFGS(Minimizer):
         return values
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        """Minimise. Parameters that have no gradient, such as anchors, take a step after every ROUND iterations."""
+        """Minimize. Parameters that have no gradient, such as anchors, take a step after every ROUND iterations."""
         self.epochs = epochs
         if not self.point.size:
             self._value_here()

@@ -73,7 +73,7 @@ def between(low: Point, high: Point) -> float:
 
 
 def minimum(a: Point, b: Point) -> float:
-    """Return the step that minimises the cubic with the values and slopes of both points (equation 3.59); nan if there
+    """Return the step that minimizes the cubic with the values and slopes of both points (equation 3.59); nan if there
     is none, or if both steps are the same."""
     if a.step == b.step:
         return math.nan

@@ -73,7 +73,7 @@ class Trace:
             self._sweeps = [row.copy() for row in progress["sweeps"]]
 
     def figures(self) -> dict[str, float]:
-        """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of those of each
+        """Return the number of sweeps; `r_hat` and `effective` (summarized) of all numbers, and of those of each
         name, as `alpha_r_hat`; and `error`, the standard error of the watched predictions, means over the sweeps, as a
         share of the standard deviation of the labels around them. Empty if there are too few sweeps."""
         if len(self._sweeps) < LEAST_SWEEPS:
@@ -82,10 +82,10 @@ class Trace:
         r_hat, effective = split_r_hat(trace), effective_sizes(trace)
         square = variances(halves(trace))[1] / effective
         mean, noise = trace.mean(axis=0), 1.0  # that of a latent score
-        figures, begin = {"sweeps": len(trace), **summarised("", r_hat, effective)}, 0
+        figures, begin = {"sweeps": len(trace), **summarized("", r_hat, effective)}, 0
         for name, size in self._sizes.items():
             own = slice(begin, begin + size)
-            figures |= summarised(f"{name}_", r_hat[own], effective[own]) if size else {}
+            figures |= summarized(f"{name}_", r_hat[own], effective[own]) if size else {}
             if name == PRECISION and size:
                 noise = 1 / mean[own].mean()
             if name == SCORES:
@@ -95,7 +95,7 @@ class Trace:
         return figures
 
 
-def summarised(prefix: str, r_hat: Floats, effective: Floats) -> dict[str, float]:
+def summarized(prefix: str, r_hat: Floats, effective: Floats) -> dict[str, float]:
     """Return the R-hat that SHARE of some numbers do not exceed, and their median effective number of sweeps."""
     found = np.quantile(r_hat, SHARE), np.median(effective)
     return {f"{prefix}{name}": float(value) for name, value in zip(FIGURES, found, strict=True)}
@@ -151,8 +151,8 @@ def autocovariances(chains: Floats) -> Floats:
     """Return (chains, lags, numbers) the autocovariances of chains (chains, sweeps, numbers). With increasing
     lag the sums have fewer terms, but all are divided by the number of sweeps less one."""
     count = chains.shape[1]
-    centred = chains - chains.mean(axis=1, keepdims=True)
-    spectrum = np.fft.rfft(centred, 2 * count, axis=1)
+    centered = chains - chains.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centered, 2 * count, axis=1)
     found: Floats = np.fft.irfft(np.abs(spectrum) ** 2, 2 * count, axis=1)[:, :count] / (count - 1)
     return found
 

@@ -39,7 +39,7 @@ class CutpointWalk:
         margins = loss.best_constant(label, None)
         density = np.exp(-(margins**2) / 2) / np.sqrt(2 * np.pi)
         shares = np.exp([-loss.evaluate(level, margins)[0] for level in range(len(margins) + 1)])
-        # The information of each cutpoint, and of neighbours. The first one is known.
+        # The information of each cutpoint, and of neighbors. The first one is known.
         beside = -density[:-1] * density[1:] / shares[1:-1]
         information = (
             np.diag(density**2 * (1 / shares[:-1] + 1 / shares[1:])) + np.diag(beside, 1) + np.diag(beside, -1)

@@ -14,7 +14,7 @@ from fmcli.base.label_unit import Moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
-from fmcli.data.labels import NUMBERS, Labels, Names, relabelled
+from fmcli.data.labels import NUMBERS, Labels, Names, relabeled
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.paired_rows import PairedRows
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from fmcli.training.setup.item_ranking import ItemRanking
 
-R = TypeVar("R", bound="LabelledRows")
+R = TypeVar("R", bound="LabeledRows")
 
 
 class RowFacts(NamedTuple):
@@ -82,8 +82,8 @@ class RowColumns:
         return self.find() if self.numbering is None else self.numbering
 
 
-class LabelledRows(Protocol):
-    """Labelled rows as they were read, perhaps for a single pass.
+class LabeledRows(Protocol):
+    """Labeled rows as they were read, perhaps for a single pass.
 
     names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
     labels : of all rows; of a stream, the labels of its first rows.
@@ -100,8 +100,8 @@ class LabelledRows(Protocol):
         ...
 
 
-class Rows(LabelledRows, Protocol):
-    """Labelled rows that a run can be planned for: there are as many passes over them as it takes."""
+class Rows(LabeledRows, Protocol):
+    """Labeled rows that a run can be planned for: there are as many passes over them as it takes."""
 
     @property
     def in_memory(self) -> list[Dataset]:
@@ -198,7 +198,7 @@ class RowsInMemory:
         if names and not known:
             occur = np.bincount(data.label.astype(np.intp), minlength=len(names)) > 0
             if not occur.all():
-                data = relabelled(data, np.cumsum(occur).astype(np.float64) - 1)
+                data = relabeled(data, np.cumsum(occur).astype(np.float64) - 1)
                 names = tuple(name for name, occurs in zip(names, occur.tolist(), strict=True) if occurs)
         return cls(data, names, own=own)
 
@@ -354,7 +354,7 @@ def weigh_by_label(
     return rows.with_label_weights(of_labels), valid, of_labels
 
 
-def label_weights(rows: LabelledRows, weighting: Weighting | None) -> dict[float, float]:
+def label_weights(rows: LabeledRows, weighting: Weighting | None) -> dict[float, float]:
     """Return label -> weight; empty without a weighting. Raises BadInputError as `Weighting.of_labels` does, and if
     there are too many labels."""
     if weighting is None:

@@ -126,12 +126,12 @@ class StoredShards:
     def _numbers_of(self, wanted: Sequence[float]) -> dict[float, NDArray[np.int64]]:
         """Return the numbers of the rows with each of some labels, increasing. Raises BadInputError if the cache
         contradicts itself."""
-        whole, counts = dict(zip(wanted, self.labelled(wanted), strict=True)), self.cache.facts.labels
+        whole, counts = dict(zip(wanted, self.labeled(wanted), strict=True)), self.cache.facts.labels
         if counts is None or any(len(numbers) != counts[label][0] for label, numbers in whole.items()):
             raise self.cache.damaged("rows have other labels than its header says")
         return whole
 
-    def labelled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
+    def labeled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
         """Return the numbers of the rows with each of some labels in the text, increasing."""
         label = np.empty(self.cache.facts.rows)
         for here, _, _, data in taken(self.located, np.arange(len(label), dtype=np.int32), lambda data: data):

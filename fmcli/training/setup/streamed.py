@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache import CacheHeader
@@ -89,13 +89,13 @@ class Segments:
                         f"{self._source}: the first rows have the labels {listed_names(names)} only, but a later one "
                         f"has {readable(found[len(places)])}; begin with rows of all labels"
                     )
-                data = relabelled(data, places)
+                data = relabeled(data, places)
             yield RowsInMemory(data, names), last
 
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """The rows of a stream, for a single pass; see LabelledRows. The first segment determines what weights labels have.
+    """The rows of a stream, for a single pass; see LabeledRows. The first segment determines what weights labels have.
 
     of_labels : weights by label.
     """

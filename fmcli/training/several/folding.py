@@ -1,4 +1,4 @@
-"""Folding in: a model in memory learns the new features of some labelled rows, to score rows that have them."""
+"""Folding in: a model in memory learns the new features of some labeled rows, to score rows that have them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FoldedIn:
 
 
 def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedIn:
-    """Return the model in a file, whose path is for messages, with the new features of labelled rows: as `train -i PATH
+    """Return the model in a file, whose path is for messages, with the new features of labeled rows: as `train -i PATH
     --only-new` learns them, without the state of its solver. Its arrays are copied.
 
     Raises the errors of WarmStart.of_new_features and of `train`.
@@ -59,7 +59,7 @@ def fold_in_files(
     threads: int = 1,
     joined: Mapping[str, str] | None = None,
 ) -> FoldedIn:
-    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows
+    """Return a model with the new features of the labeled rows in files, which may be tables if the model's rows
     were, with others that are `joined` by column.
 
     Raises the errors of `read` and of `fold_in`.

@@ -59,7 +59,7 @@ class FeatureWriter : public RowReader {
     const std::vector<int64_t>& unmatched() const { return unmatched_; }
 
   protected:
-    static constexpr size_t ROOM = 8;     // what a feature has besides its prefix and its text
+    static constexpr size_t ROOM = 8;     // characters of a feature besides its prefix and its text
     static constexpr size_t MOST = 2;     // features of a cell without text, besides its means
     static constexpr size_t DIGITS = 20;  // the most digits of a 64-bit number
     static constexpr size_t LONGEST_END = 64;  // the text after the prefix in a feature of a time or a vector

@@ -19,7 +19,7 @@ enum class Role {
     LABEL,
     WEIGHT,   // of the row, a number after the label
     CATEGORY,  // a feature NAME=CELL with the value 1
-    SEVERAL,  // such a feature for each part of the cell
+    SEVERAL,  // a feature NAME=PART for each part of the cell
     NUMBER,   // a feature NAME with the value of the cell
     TIME,     // NAME.month=M, NAME.weekday=D, NAME.hour=H, and NAME with the days since 1970 as its value
     VECTOR,   // features NAME[0], NAME[1], .. with the numbers in the cell as values

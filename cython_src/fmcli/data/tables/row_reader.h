@@ -45,7 +45,7 @@ class RowReader {
     struct Cell {
         const char* begin = nullptr;
         const char* end = nullptr;
-        bool doubled = false;  // it has doubled quotes, each of which stands for one
+        bool doubled = false;  // it has doubled quotes; a pair stands for one quote
     };
 
     const TableForm& form_;
@@ -253,7 +253,7 @@ class RowReader {
         stop -= stop > start && stop[-1] == '\r';
         std::string complaint = "the row has " + std::to_string(count);
         if (count > cells_.size() && empty) {
-            complaint += ", and those behind it are empty: delete the ";
+            complaint += ", and the cells after the last column are empty: delete the ";
             for (size_t i = cells_.size(); i < count; ++i) complaint += form_.delimiter;
             complaint += " at the ends of lines, or name these columns in the header";
         }

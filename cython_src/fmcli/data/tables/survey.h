@@ -156,7 +156,7 @@ struct ColumnFacts {
         uncounted |= other.uncounted || distinct.names.size() > MOST_TEXTS;
     }
 
-    // Adds the facts of rows that follow, which are then empty, so that their memory may have those of others.
+    // Adds the facts of the rows that follow, and clears them, so that the memory can serve other rows.
     void take(ColumnFacts& other, int64_t lines_before) {
         add(other, lines_before);
         other.~ColumnFacts();

@@ -55,13 +55,13 @@ class TableEntries : public FeatureWriter {
   private:
     // The number of a cell without an entry.
     static constexpr int32_t NOTHING = -1;
-    // Of a time: the parts month, weekday and hour, and the room for each part's entries.
+    // The parts of a time (month, weekday and hour), and the room for each part's entries.
     static constexpr size_t TIME_PARTS = 3, PART = 24;
 
     // The entries of a row of another table.
     struct JoinedEntries {
         size_t begin, end;
-        bool missing;  // whether there is no such row
+        bool missing;  // whether the other table lacks the row
     };
 
     NumberedRows* rows_ = nullptr;

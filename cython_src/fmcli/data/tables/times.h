@@ -10,7 +10,7 @@
 
 namespace fmcli {
 
-// The beginning of 03/04/2025 and 03-04-2025. UNKNOWN: such dates are not read.
+// The first part of 03/04/2025 and 03-04-2025. UNKNOWN: dates in this form are refused.
 enum class DateOrder { UNKNOWN, DAY, MONTH };
 
 // The complaint about a text that is not a time.

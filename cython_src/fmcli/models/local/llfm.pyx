@@ -63,7 +63,7 @@ cdef class LLFM(ColumnModel):
     cdef bint biased, linear, frozen
     cdef readonly bint learned
     cdef double anchor_rate
-    cdef Anchors centres
+    cdef Anchors centers
     # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if not recorded.
     cdef object touched
     cdef object inherited  # bool (features of the earlier model), whether that model has seen them
@@ -95,7 +95,7 @@ cdef class LLFM(ColumnModel):
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
         self.frozen = False
         self.inherited = np.zeros(0, dtype=np.bool_)
-        self.centres = Anchors(anchors, features)
+        self.centers = Anchors(anchors, features)
 
     # ---- Parameters: the blocks and the anchors. ----
 
@@ -138,16 +138,16 @@ cdef class LLFM(ColumnModel):
     def allocate(self, int slots):
         """Allocate rows for training, all zero, with `slots` reals of solver state per parameter."""
         ColumnModel.allocate(self, slots)
-        self.memory.append(self.centres.allocate())
-        self.parameters["anchors"] = self.centres.numbers
+        self.memory.append(self.centers.allocate())
+        self.parameters["anchors"] = self.centers.numbers
 
     def attach(self, arrays):
         ColumnModel.attach(self, arrays)
-        self.centres.place(self.parameters["anchors"])
+        self.centers.place(self.parameters["anchors"])
 
     def live(self, state=True):
         touched = np.zeros((0, self.anchors), dtype=np.uint8) if self.touched is None else self.touched
-        return [*super().live(state), *self.centres.live(), touched]
+        return [*super().live(state), *self.centers.live(), touched]
 
     def require_snapshot(self, snapshot, state=True):
         *live, _ = self.live(state)
@@ -167,7 +167,7 @@ cdef class LLFM(ColumnModel):
     def remeasure(self):
         """Multiply the anchors' scales into their coordinates, and recompute the sums of squares."""
         self.require()
-        self.centres.measure()
+        self.centers.measure()
         self.forget_codes()
 
     # Invalidate the codes: the anchors have changed.
@@ -277,7 +277,7 @@ cdef class LLFM(ColumnModel):
             memcpy(code.share, &self.kept_share[x.number, 0], code.n * sizeof(double))
             code.total = self.kept_share[x.number, code.n]
             return
-        kernels.distances(&self.centres.points, x, local.distance)
+        kernels.distances(&self.centers.points, x, local.distance)
         self.coding.encode(local.distance, self.anchors, code)
         if kept:
             memcpy(&self.kept_active[x.number, 0], code.active, code.n * sizeof(int32_t))
@@ -292,7 +292,7 @@ cdef class LLFM(ColumnModel):
 
     # If a sample's code is not kept, only the anchors are prefetched: its FMs are not known yet.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef const Points* points = &self.centres.points
+        cdef const Points* points = &self.centers.points
         cdef Py_ssize_t i, at
         cdef int c
         if self.keeps(x) and self.kept_n[x.number] != 0:
@@ -393,7 +393,7 @@ cdef class LLFM(ColumnModel):
             return  # the share of a single active anchor is always 1
         self.anchor_slopes(s, local)
         for a in range(local.code.n):
-            self.centres.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
+            self.centers.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
 
     # The first entries of `distance`, no longer needed, <- derivatives of the loss by the active anchors' distances.
     cdef void anchor_slopes(self, const Scratch* s, const Local* local) noexcept nogil:
@@ -412,7 +412,7 @@ cdef class LLFM(ColumnModel):
 
     cdef void finish_update(self, Scratch* s) noexcept nogil:
         if self.learned and not self.frozen:
-            self.centres.step(2 * self.anchor_rate * s.rate_share)
+            self.centers.step(2 * self.anchor_rate * s.rate_share)
 
     # ---- Coordinate solvers: shares are constant within an epoch. ----
 

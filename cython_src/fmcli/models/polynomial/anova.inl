@@ -176,8 +176,8 @@ void anova_gradient(const Factors* factors, const Sample* x, const Anova* k, con
     });
 }
 
-// The derivative by one factor of the product is the product of all others: of those before it, stored by `score`,
-// times those after it. Dividing the whole product by the factor would fail if the factor is near 0.
+// The derivative by one factor of the product is the product of all other factors: the product of the earlier ones,
+// stored by `score`, times the product of the later ones. Dividing the whole product by a factor near 0 would fail.
 double all_subsets(const Factors* factors, const Sample* x, ptrdiff_t rank, real* work) {
     const real* const rows = factors->at;
     const ptrdiff_t stride = factors->stride, lanes = factors->lanes;

@@ -36,7 +36,7 @@ cdef class HigherOrder(Weighted):
     A model with constants, theta or beta has exactly one kernel.
     """
 
-    cdef int features_block, gamma_block, theta_block  # 0: no such block
+    cdef int features_block, gamma_block, theta_block  # 0: the kind lacks the block
     cdef int n_kernels
     cdef Anova kernel[MAX_ORDER]  # without pointers, which depend on the output
     cdef bint linear

@@ -15,7 +15,7 @@
 namespace {
 
 // The smallest |1 + a_j| to divide the product by; below it, the product of the others is computed anew. Above it, the
-// quotient is as accurate as the product, and a few such small factors do not make the product underflow.
+// quotient is as accurate as the product, and a few factors of this size do not make the product underflow.
 constexpr real LEAST_FACTOR = 1e-4;
 
 // b <- the sums b_1 .. b_{m-1}, from the sums e_1 .. e_m of all entries, which are `apart` reals from each other.

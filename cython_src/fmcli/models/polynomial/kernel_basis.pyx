@@ -119,11 +119,11 @@ cdef class KernelBasis(Model):
             if array.dtype != dtype:
                 raise ValueError(f"an array of the landmarks has type {array.dtype}, not {dtype}")
         if beta.ndim != 2 or beta.shape[0] != 1 or bias.shape != (1,):
-            raise ValueError("beta and bias are not those of one output")
+            raise ValueError("beta and bias do not belong to one output")
         if indptr.shape != (self.features + 1,) or landmark.ndim != 1 or landmark.shape != value.shape or (
                 indptr[0] != 0 or indptr[self.features] != len(landmark) or (indptr[1:] < indptr[:self.features]).any()
                 or (len(landmark) and not 0 <= landmark.min() <= landmark.max() < beta.shape[1])):
-            raise ValueError("the landmarks' entries are not those of the features and of beta")
+            raise ValueError("the landmarks' entries do not fit the features and beta")
         self.rank = beta.shape[1]
         self.indptr, self.landmark, self.value, self.beta, self.bias_ = indptr, landmark, value, beta[0], bias[0]
         start = [math.comb(self.order - 1, t) for t in range(self.sums)] if self.anova else [0]

@@ -141,7 +141,7 @@ struct Lines {
     // ROOM: more characters than the fixed words of a part; MOST_OF_BYTE: the most characters of a name's byte in JSON.
     enum : size_t { ROOM = 64, MOST_OF_BYTE = 6, BLOCK = 16 };
 
-    size_t of_name;     // more characters than any name has, including what surrounds it
+    size_t of_name;     // more characters than any name has, including the text around it
     std::string begin;  // of the lines of a row and output in tables, `length` characters and a BLOCK
     size_t length = 0;
     std::vector<int64_t> ordered;  // the entries of a row, by decreasing share

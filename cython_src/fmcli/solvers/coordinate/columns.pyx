@@ -73,8 +73,8 @@ cdef class Columns:
     def conflict_free_sets(self, const int32_t[::1] order not None, Py_ssize_t samples, Py_ssize_t each=1):
         """int32: split the rows in this order into conflict-free sets; the position at which each set begins.
 
-        No two rows of a set affect the same sample, unless they are of one feature, whose rows are `each` from a
-        multiple of `each` on. Each set is as long as possible, with all rows of a feature.
+        No two rows of a set affect the same sample, unless both belong to one feature. The rows of a feature are the
+        `each` rows from a multiple of `each` on. Each set has all rows of its features, and is as long as possible.
         """
         # `first`: where the set begins; rows i .. end - 1 are of one feature
         cdef Py_ssize_t i = 0, end, first = 0, sets = 1, n = order.shape[0]
@@ -103,7 +103,7 @@ cdef class Columns:
             i = end
         return starts[:sets].copy()
 
-    # Whether rows order[begin:end] affect any sample that is taken.
+    # Whether rows order[begin:end] affect any sample marked as taken.
     cdef bint any_taken(
             self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, const uint8_t[::1] taken) noexcept:
         cdef Py_ssize_t i, at
@@ -113,7 +113,7 @@ cdef class Columns:
                     return True
         return False
 
-    # The samples that these rows affect are taken, or free.
+    # Mark the samples that these rows affect as taken, or as free.
     cdef void take(
             self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, uint8_t[::1] taken, bint yes) noexcept:
         cdef Py_ssize_t i, at
@@ -163,7 +163,7 @@ def by_feature(Dataset data):
 def by_row(Model model, Dataset data, int block):
     """Columns of a block for which the model selects the rows that a sample touches.
 
-    A value is that of the feature if rows belong to features, else the derivative with respect to the row's weight.
+    A value is the feature's value if rows belong to features, else the derivative with respect to the row's weight.
     """
     model.require(training=True)
     if not 0 <= block < model.n_blocks:

@@ -41,9 +41,9 @@ cdef class Descent:
     """The state that the threads of cyclic coordinate descent share: the states of samples, and which samples a row
     enters.
 
-    An update minimises the objective over one row of parameters, slice by slice (CoordinateUpdater). The mean loss is
+    An update minimizes the objective over one row of parameters, slice by slice (CoordinateUpdater). The mean loss is
     bounded by a quadratic with the loss's largest curvature, which it equals if the loss is squared. The quadratic plus
-    the penalty is minimised coordinate by coordinate: for a slice of up to 16 parameters, the derivatives of scores are
+    the penalty is minimized coordinate by coordinate: for a slice of up to 16 parameters, the derivatives of scores are
     computed twice, not twice for each. Weights of kernels move jointly with the bias. A row under a group penalty, or
     on the simplex, moves as a whole, by one bound on its curvatures.
 
@@ -124,8 +124,8 @@ cdef class Descent:
         return self.by_column is not None
 
     def allocate_states(self):
-        """Allocate the states of samples, unless they are there: the first updater does, for which nothing else that
-        needs memory only for a moment is left to do."""
+        """Allocate the states of samples, unless they exist. The first updater calls this, because temporary arrays of
+        the preparation have been freed by then."""
         cdef Py_ssize_t i
         cdef real[::1] flat
         if self.memory is not None:
@@ -181,8 +181,8 @@ cdef class Descent:
     def order(self, int b, Columns columns=None):
         """int32: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
 
-        If features have several rows, those of a feature follow each other: they enter the same samples, whose states
-        are then in the cache.
+        If features have several rows, the rows of a feature follow each other. They enter the same samples, whose
+        states are then in the cache.
         """
         self.require()
         if not 0 <= b < self.model.n_blocks:

@@ -7,7 +7,7 @@
 
 typedef struct CoordinateKernels {
     // r (width) += sum_i g_i q_i, and G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T. The q_i are
-    // `apart` reals from each other; width is a multiple of LANES, or such a multiple plus 1.
+    // `apart` reals from each other; width is a multiple of LANES, or one more.
     void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
                  double* G);
     // r (width) += sum_i g_i q_i; returns sum_i s_i |q_i|^2.
@@ -20,8 +20,8 @@ typedef struct CoordinateKernels {
     // `moved` coordinates. `room` (2 width) is work space.
     void (*small_descent)(ptrdiff_t width, ptrdiff_t moved, const double* r, const double* G, const double* phi,
                           const ExactStrength* strength, double* room, double* step);
-    // Coordinate descent over the rows of a relation that a feature enters, with the factors `row` and the states
-    // of relation_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
+    // Coordinate descent over the rows of a relation that a feature enters, with the factors `row` and the states of
+    // relation_rows.inl: r and G of a slice; r and the trace of G; and the change of the states by a step.
     void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
     double (*relation_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
     void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);

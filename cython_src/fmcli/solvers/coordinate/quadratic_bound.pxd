@@ -24,7 +24,7 @@ cdef class QuadraticBound:
     cdef void save(self, double* sums) noexcept nogil
     cdef void add(self, const double* sums) noexcept nogil
     cdef void complete(self) noexcept nogil
-    cdef void minimise(self) noexcept nogil
+    cdef void minimize(self) noexcept nogil
     cdef void shorten(self) noexcept nogil
     cdef void eliminate_last(self) noexcept nogil
     cdef void move_last(self) noexcept nogil

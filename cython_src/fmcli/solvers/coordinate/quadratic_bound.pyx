@@ -67,7 +67,7 @@ cdef class QuadraticBound:
         for f in range(0 if self.together else width * width):
             self.G[f] += sums[1 + width + f]
 
-    # G's diagonal and what is below it, from what is above and bends upwards.
+    # Complete G: its diagonal from the positive curvatures, its lower triangle from the upper one.
     cdef void complete(self) noexcept nogil:
         cdef Py_ssize_t f, h
         for f in range(0 if self.together else self.width):
@@ -77,7 +77,7 @@ cdef class QuadraticBound:
 
     # The step to about the minimum. Weights of kernels that hardly vary go with the bias, so that it would take them
     # many rounds of single steps: they move as if it followed each of them.
-    cdef void minimise(self) noexcept nogil:
+    cdef void minimize(self) noexcept nogil:
         if self.together:
             self.move_together()
             return

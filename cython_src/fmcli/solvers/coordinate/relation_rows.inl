@@ -67,7 +67,7 @@ double relation_row_squares(const ColumnView* view, const real* row, ptrdiff_t w
     return total;
 }
 
-// The states take a step of the parameters, which are those before it.
+// Updates the states for a step of the parameters. `row` has the parameters before the step.
 void relation_row_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
     const ColumnView& v = *view;
     const ptrdiff_t last = width - 1;

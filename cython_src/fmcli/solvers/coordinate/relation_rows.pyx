@@ -23,8 +23,8 @@ cdef class RelationRows(RelatedSums):
 
     needs one pass over its samples. Updates of the row's features then need the row only, whatever the number of its
     samples (relation_rows.inl). In the end, a second pass over the samples applies the change of (B, t) to their scores
-    and caches. If the loss is squared, the steps are those that single samples would give; for other losses of bounded
-    curvature the bound holds for the whole relation, so that the objective cannot rise either. (Rendle, Scaling
+    and caches. For the squared loss, single samples would give the same steps. For other losses of bounded curvature,
+    the bound holds for the whole relation, so the objective cannot rise either. (Rendle, Scaling
     Factorization Machines to Relational Data, 2013, for single coordinates.)
 
     Parameters
@@ -33,8 +33,8 @@ cdef class RelationRows(RelatedSums):
 
     Attributes
     ----------
-    columns : of each feature, which rows of the relation it enters, out of those that samples refer to.
-    samples : of each row of the relation, which samples refer to it.
+    columns : for each feature, the rows of the relation that it enters and that samples refer to.
+    samples : for each row of the relation, the samples that refer to it.
 
     The state of a row has (B, t) as they are now, the slope, and the curvature: 2 w + w^2 doubles, where w - 1 is the
     number of factors. It holds for one class at a time.
@@ -60,8 +60,8 @@ cdef class RelationRows(RelatedSums):
 
     @staticmethod
     def bytes_needed(ColumnModel model not None, Dataset data):
-        """Return bytes that the states of the rows, their columns and their samples take, without those that refer to
-        them."""
+        """Return the bytes of the states of the rows, of their columns and of their samples, without the ids of the
+        samples that refer to them."""
         width = model.cache_size(data) + 1
         states = data.rows * (2 + width) * width * np.dtype(np.float64).itemsize
         columns = (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) * data.nnz
@@ -77,7 +77,7 @@ cdef class RelationRows(RelatedSums):
         state[lanes] = self.own[at]
         memset(state + self.width, 0, (1 + self.width) * self.width * sizeof(double))
 
-    # The curvature of row i below the diagonal, from that above.
+    # The curvature of row i below the diagonal, copied from above it.
     cdef void complete(self, Py_ssize_t i) noexcept nogil:
         cdef Py_ssize_t f, h
         cdef double* curvature = self.state(i) + 2 * self.width

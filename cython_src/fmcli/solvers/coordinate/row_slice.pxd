@@ -18,7 +18,7 @@ cdef struct CurrentRow:
     Py_ssize_t lanes  # reals in its body
     bint with_bias    # the bias is treated as the row's weight
     BlockRule* rule
-    const real* hold_body    # what holds the row, if something does: see Descent
+    const real* hold_body    # the row's quadratic prior; NULL: none. See Descent
     const real* hold_weight
     const real* pull_body
     const real* pull_weight
@@ -34,10 +34,10 @@ cdef class RowSlice:
     cdef CurrentRow current
     cdef RelationRows related  # whose rows the row of parameters enters; None: the samples
     cdef real* q         # the derivatives of a chunk's scores
-    cdef real* kept_q    # those of the row's first chunk
+    cdef real* kept_q    # the derivatives of the row's first chunk
     cdef Py_ssize_t kept  # the most samples of a row whose derivatives are kept until the step is applied
     cdef real* second    # the second derivatives, in the same layout
-    cdef real* step      # the step, rounded to what the parameters change by
+    cdef real* step      # the step, rounded to the change of the parameters
     cdef double* change  # the changes of a chunk's scores by the step
     cdef int32_t consecutive[CHUNK]  # a chunk of all samples
     cdef real ones[CHUNK]            # and the values there

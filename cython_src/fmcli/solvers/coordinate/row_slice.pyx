@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef class RowSlice:
-    """A slice of a row of a Descent. The samples that the row enters are taken in chunks.
+    """A slice of a row of a Descent. It visits the samples that the row enters in chunks.
 
     Derivatives of scores and their changes come from the functions of a ColumnModel, which read its caches; for other
     models, from `gradient` and `score`.
@@ -200,7 +200,7 @@ cdef class RowSlice:
             if chunk.weight:
                 q[chunk.lanes] = gradient.weight[i]
 
-    # change <- what the step changes in a chunk's scores.
+    # change <- the changes of a chunk's scores by the step.
     cdef void score_changes(self, const ColumnView* v, const ColumnView* chunk) noexcept nogil:
         if self.affine():
             if v.n > self.kept:

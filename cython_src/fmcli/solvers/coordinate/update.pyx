@@ -102,7 +102,7 @@ cdef class CoordinateUpdater(RowSlice):
             return_to_mode(mode)
 
     def leave(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
-        """Apply what these updates have changed in rows start:stop to the scores and caches of their samples."""
+        """Apply the changes of rows start:stop by these updates to the scores and caches of their samples."""
         cdef ColumnView v, chunk
         cdef Py_ssize_t i, n, at
         cdef const real* sums
@@ -147,7 +147,7 @@ cdef class CoordinateUpdater(RowSlice):
         if not any([related is known for known in self.descent.related]):
             raise ValueError("the descent does not have such a relation")
 
-    # Set what the views of all rows of a block and class have in common.
+    # Set the fields that the views of all rows of a block and class share.
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil:
         v.block, v.output = block, output
         if self.related is not None:
@@ -241,7 +241,7 @@ cdef class CoordinateUpdater(RowSlice):
             raise ValueError("there is nothing to update")
         self.descent.require()
 
-    # Add what the rows of relations contribute to the scores and caches of a sample.
+    # Add the contributions of the rows of relations to the scores and caches of a sample.
     cdef void join_relations(self, Py_ssize_t i) noexcept nogil:
         cdef int c
         cdef size_t table
@@ -258,7 +258,7 @@ cdef class CoordinateUpdater(RowSlice):
         while self.next_slice(v):
             self.update_slice(v)
 
-    # Minimise the objective over the parameters phi of a slice. The row enters the samples i, with shares s_i of all
+    # Minimize the objective over the parameters phi of a slice. The row enters the samples i, with shares s_i of all
     # weight, labels y_i and scores f_i; q_i is the derivative of f_i by phi.
     #
     #     r <- sum_i s_i l'(y_i, f_i) q_i                     the slopes of the mean loss
@@ -306,7 +306,7 @@ cdef class CoordinateUpdater(RowSlice):
         if self.descent.nuclear > 0:
             self.load_nuclear_norm(v)
 
-    # The derivatives of what holds the slice.
+    # Add the derivatives of the slice's quadratic prior.
     cdef void add_holds(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
         cdef double strength, most = 0
@@ -336,7 +336,7 @@ cdef class CoordinateUpdater(RowSlice):
 
     # The step, from r and G.
     cdef void solve(self, const ColumnView* v) noexcept nogil:
-        self.quadratic.minimise()
+        self.quadratic.minimize()
 
     # r and G of the view's samples begin .. end - 1, chunk by chunk.
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:

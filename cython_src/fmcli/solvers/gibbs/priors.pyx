@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint32_t
 
 
 cdef class Priors:
-    """Each parameter's prior N(mean, 1 / precision), and what else its conditional distribution depends on.
+    """Each parameter's prior N(mean, 1 / precision), and the other quantities of its conditional distribution.
 
     In a block by feature, each column of each row of a feature has a prior, shared by all features of a group. In other
     blocks, the table has one row, and the caller gives the columns of an array the same prior.

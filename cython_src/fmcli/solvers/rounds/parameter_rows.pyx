@@ -48,7 +48,7 @@ def write_rows(Parameters model not None, int b, const real[:, ::1] values):
     cdef Block* block = &model.block[b]
     cdef Py_ssize_t lanes = block.lanes, width = lanes + (block.weight != NULL), i, f
     if values.shape[0] != model.outputs * block.rows or values.shape[1] != width:
-        raise ValueError("the numbers are not those of all rows of the block")
+        raise ValueError("the numbers do not cover all rows of the block")
     for i in range(values.shape[0]):
         for f in range(lanes):
             block.body[i * block.body_stride + f] = values[i, f]

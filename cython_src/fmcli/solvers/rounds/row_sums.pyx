@@ -1,7 +1,7 @@
 """Rounds in two halves: the sums of gradients of some samples by parameter row, and a step by such sums.
 
-Sums of several shares of the samples can be added before the step. The step is then that of a round of all samples, up
-to rounding (round_loop.pyx).
+Sums of several shares of the samples can be added before the step. The step then equals the step of a round of all
+samples, up to rounding (round_loop.pyx).
 """
 
 from typing import NamedTuple
@@ -51,8 +51,8 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
     shares : for each share, the end of its rows, increasing.
 
     Returns the weighted sum of the losses of each share, float64 (shares); and for each block of the model, BlockSums
-    with the concatenated sums of the shares, and the number of their rows, int64 (shares). Raises ValueError unless the
-    model can be trained on such data.
+    with the concatenated sums of the shares, and the number of their rows, int64 (shares). Raises ValueError if the
+    model cannot be trained on the data.
     """
     model.require(training=True)
     if data.label is None:
@@ -202,7 +202,7 @@ cdef _add(total, share, const int32_t[::1] places):
     cdef double[::1] curvature = total.curvature
     cdef Py_ssize_t i, f, at, lanes = body.shape[1]
     if not lanes == share_body.shape[1] == share_squares.shape[1] or any([len(a) != len(share.rows) for a in share]):
-        raise ValueError("the sums are not those of the same block")
+        raise ValueError("the sums belong to different blocks")
     for i in range(places.shape[0]):
         at = places[i]
         for f in range(lanes):
@@ -220,7 +220,7 @@ def step_by_sums(Parameters model not None, Solver solver not None, Loss loss no
     solver : bound to the model, with steps for rounds.
     sums : BlockSums of a round of samples.
 
-    Raises ValueError for sums of another shape, or a solver without such steps.
+    Raises ValueError for sums of another shape, or a solver without steps for rounds.
     """
     cdef RoundGradient gradient
     cdef const int32_t[::1] row = sums.rows
@@ -236,9 +236,9 @@ def step_by_sums(Parameters model not None, Solver solver not None, Loss loss no
         raise ValueError("the solver has no step by sums, or the model no such block")
     target = &model.block[block]
     if any([array.shape[0] != n for array in sums]) or body.shape[1] != target.lanes:
-        raise ValueError("the sums are not those of this block")
+        raise ValueError("the sums belong to another block")
     if body_squares.shape[1] != target.lanes:
-        raise ValueError("the sums are not those of this block")
+        raise ValueError("the sums belong to another block")
     for i in range(n):
         if not 0 <= row[i] < model.outputs * target.rows or count[i] < 1:
             raise ValueError("the sums have rows that the model does not have, or no samples")

@@ -64,7 +64,7 @@ cdef class FOBOS(Solver):
     cdef Adagrad round_weight[MAX_BLOCKS]
     cdef int32_t round_samples  # of the current round
     cdef int32_t* visited[MAX_BLOCKS]
-    cdef bint penalised[MAX_BLOCKS]
+    cdef bint penalized[MAX_BLOCKS]
     cdef real[::1] zeros
     cdef list memory
     cdef object table  # the memory of `steps`
@@ -129,7 +129,7 @@ cdef class FOBOS(Solver):
         cdef Adagrad* of_round = &self.round_body[block] if body else &self.round_weight[block]
         rule[0] = self.rule(which, rounded(self.penalty.strength(layout, body)))
         of_round.inverse_rate, of_round.strength = 1 / step_of(self.rates, layout, body), rule.strength
-        self.penalised[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
+        self.penalized[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
 
     def resume(self, updates):
         self.require()
@@ -181,7 +181,7 @@ cdef class FOBOS(Solver):
         cdef Py_ssize_t j
         cdef const int32_t* last
         for b in range(self.model.n_blocks):
-            if self.penalised[b] and self.model.by_feature[b]:
+            if self.penalized[b] and self.model.by_feature[b]:
                 for c in range(self.model.outputs):
                     last = self.visited[b] + c * self.model.block[b].rows
                     for j in range(x.nnz):
@@ -194,7 +194,7 @@ cdef class FOBOS(Solver):
         if not self.scheduled or self.exact:
             return
         for b in range(self.model.n_blocks):
-            if self.penalised[b] and self.model.by_feature[b]:
+            if self.penalized[b] and self.model.by_feature[b]:
                 for c in range(self.model.outputs):
                     last = self.visited[b] + c * self.model.block[b].rows
                     for j in range(x.nnz):
@@ -203,7 +203,7 @@ cdef class FOBOS(Solver):
     # Apply the prox steps that the given rows have missed. If `row` is NULL, the rows are the first n of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
         cdef Py_ssize_t i
-        if not self.penalised[b] or self.now == 0:
+        if not self.penalized[b] or self.now == 0:
             return
         if not self.exact:
             self.body[b].now = self.weight[b].now = self.now
@@ -270,7 +270,7 @@ cdef class FOBOS(Solver):
         cdef SampleRun steps = run[0]
         cdef int b
         for b in range(self.model.n_blocks):
-            if self.penalised[b]:
+            if self.penalized[b]:
                 steps.before, steps.solver = before_sample, <void*>self
         self.current = run
         total = self.inner.steps_of_run(&steps, total)
@@ -315,7 +315,7 @@ cdef class FOBOS(Solver):
         cdef Py_ssize_t i, some, n = gradient.rows.end[MANY_ENTRIES - 1]
         cdef Py_ssize_t at = n * share.number // share.count, end = n * (share.number + 1) // share.count
         cdef Block block = self.model.block[b]
-        if not self.penalised[b]:
+        if not self.penalized[b]:
             return
         block.room = share.room
         self.prefetch_rows(gradient, at, min(at + ROWS_AT_ONCE, end))

@@ -231,7 +231,7 @@ cdef class RowLoop:
         self.solver.catch_up(s)
         self.model.score(x, s)
 
-    # Prefetch what the samples after order[i] need.
+    # Prefetch the memory of the samples after order[i].
     cdef inline void prefetch(self, const int32_t* order, Py_ssize_t i, Py_ssize_t end, Scratch* s) noexcept nogil:
         cdef Sample x
         if i + 3 * AHEAD < end:

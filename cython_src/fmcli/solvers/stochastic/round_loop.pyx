@@ -230,7 +230,7 @@ cdef class RoundLoop:
                 self.model.finish_update(s)
             wait_for_all(&self.barrier)
 
-    # Set what the steps of a round read besides gradients.
+    # Set the parameter rows of the gradients of a round.
     cdef void set_round(self, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
         cdef int g
         cdef RoundGradient* gradient

@@ -66,7 +66,7 @@ cdef class SampleRounds:
         self.data, self.ends, self.end, self.mean_weight, self.by_sample = data, ends, ends, mean_weight, by_sample
         sizes, entries = np.diff(ends), np.diff(data.indptr[ends])
         if len(ends) < 2 or ends[0] != 0 or ends[len(ends) - 1] != data.rows or sizes.min() < 1:
-            raise ValueError("the rounds are not those of all samples")
+            raise ValueError("the rounds do not cover all samples")
         if entries.max() > INT32_MAX:
             raise ValueError("a round has too many entries")
         self.longest, self.most_entries = sizes.max(), entries.max()

@@ -213,9 +213,9 @@ constexpr ptrdiff_t USUAL = 8, USUAL_OF_FIELDS = 4;
 
 inline bool has_ones(const Csr& data) { return data.constant && *data.value == 1; }
 
-// What is the same in a whole run is known at compile time. ONES: whether all values are 1; PLAIN: whether the only
-// rows are those of features and a bias, their rules are smooth, and a given number of lanes has the usual strides. Not
-// inlined: one function of all loops takes longer to compile.
+// The properties of a whole run are known at compile time. ONES: whether all values are 1; PLAIN: whether only features
+// and a bias have rows, their rules are smooth, and a given number of lanes has the usual strides. Not inlined: one
+// function of all loops takes longer to compile.
 template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, bool FIELDS, class Rule>
 __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
     const Csr data = *run.data;

@@ -68,7 +68,7 @@ cdef class Solver:
         return 0
 
     def state(self):
-        """Return name -> array: what the next update depends on in the middle of an epoch, besides the model's live
+        """Return name -> array: the state on which the next update depends within an epoch, besides the model's live
         arrays."""
         return {"updates": np.array(self.updates)}
 
@@ -84,11 +84,11 @@ cdef class Solver:
         self.load_strengths()
         return True
 
-    # Prefetch what `catch_up` reads by row for a sample that will be used soon.
+    # Prefetch the memory that `catch_up` reads by row for a sample that will be used soon.
     cdef void prefetch(self, const Sample* x) noexcept nogil:
         pass
 
-    # Prefetch, for the next sample, what `catch_up` reads indirectly.
+    # Prefetch the memory that `catch_up` reads indirectly for the next sample.
     cdef void prefetch_next(self, const Sample* x) noexcept nogil:
         pass
 

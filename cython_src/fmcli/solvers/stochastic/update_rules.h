@@ -36,8 +36,8 @@ inline Gradient<V> of_one_sample(V g) {
 }
 
 // The samples of a step: usually one. The gradients of n samples in one step are computed from the same parameters, so
-// their sum overshoots where a step of each sample would have reduced the slopes of the others. The curvature of such a
-// step is therefore at least `least`, a bound on what the other samples add to the curvature of the loss; it is 0 for
+// their sum overshoots where a step of each sample would have reduced the slopes of the others. The curvature of their
+// step is therefore at least `least`, a bound on the curvature of the loss by the other samples; it is 0 for
 // one sample. Each sample applies the penalties once.
 struct OneSample {};
 template <class V>

@@ -21,7 +21,7 @@ PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "p
 SOME_STRENGTH = 1e-3
 
 
-def catalogue() -> dict[str, list[dict[str, Any]]]:
+def catalog() -> dict[str, list[dict[str, Any]]]:
     """Return all entries by type of component, each with the defaults of its options and the components that it
     supports."""
     return {
