@@ -47,7 +47,7 @@ from the normal distribution whose logarithm is the quadratic and the prior. Its
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
 (training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py,
 scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested_rows.py). Features share
-priors by field, or by the groups in a file (data/fields.py, training/setup/groups.py).
+priors by field, or by the groups in a file (data/fields.py, data/text/prior_groups.py).
 
 Rows with relations (data/related/rows.py) are not joined with the rows of the relations that they refer to. For the
 rows that refer to it, a row of a relation is like one feature of value 1, whose factors are its sums. So one pass over
@@ -142,9 +142,9 @@ What the design rests on, each measured:
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
 On a Dask cluster (cluster), a worker scores an extent of a file: the lines that begin in a range of bytes, which the
-reader takes in place of a file. It records what the text buffers of the extent say about their lines
-(data/line_counter.py), and the client takes these records in the order of the extents, so that lines, counts and errors
-are those of one machine. Metrics come from statistics of the extents, combined in order (scoring/statistics.py). Dask
+reader takes in place of a file. It records the lines, counts and errors of the extent's text buffers
+(data/text/line_counter.py), and the client takes these records in the order of the extents, so they equal the result
+of one machine. Metrics come from statistics of the extents, combined in order (scoring/statistics.py). Dask
 is imported only there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client

@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # What a name of a feature in libsvm and ffm text cannot have, up to the character that a code stands for: blanks,
 # colons, a # at the beginning, and a separator of numbers there; and the sign of the codes.
@@ -12,6 +12,16 @@ FORBIDDEN = re.compile(r"[\s:%]|^#|^[-+.\deE]*[,;](?=[,;]*(?:[-+.\d]|$))")
 # The characters that codes stand for, and the codes of printable characters.
 CODED = re.compile(r"[\s:%#,;]")
 CODES = {f"%{ord(character):02X}": character for character in " :%#,;"}
+
+# The longest quotation from a file in a message.
+LONGEST_QUOTE = 40
+# The usual words for missing values, in lower case.
+MARKERS = frozenset(
+    [
+        *("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"),
+        *("?", "-", "--", ".", "unknown", "missing", "undefined", "not available"),
+    ]
+)
 
 
 def number(value: float) -> str:
@@ -76,6 +86,18 @@ def shell_word(name: str) -> str:
     import shlex
 
     return shlex.quote(name) if name.isprintable() else printable(name)
+
+
+def quote(text: bytes) -> str:
+    """Return the text in quotes, shortened if long, with escapes for characters other than printable ASCII."""
+    if len(text) > LONGEST_QUOTE:
+        text = text[: LONGEST_QUOTE - 3] + b"..."
+    return repr(text)[1:]
+
+
+def markers_among(words: Iterable[str]) -> list[str]:
+    """Return the words that usually stand for missing values."""
+    return [word for word in words if word.strip().lower() in MARKERS]
 
 
 def escaped(name: str) -> str:

@@ -19,9 +19,9 @@ from modelfiles import rows
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
+from fmcli.data.text.pieces import TextFacts, TextRows
 from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job

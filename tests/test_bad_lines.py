@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from texts import write
 
-from fmcli.data import formats, reader, sources
-from fmcli.data.chunks import Columns, score_chunks
-from fmcli.data.faults import BadLines
+from fmcli.data.text import formats, reader, sources
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.faults import BadLines
 from fmcli.errors import BadInputError
 
 OTHER_FORMATS = {

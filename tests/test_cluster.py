@@ -22,9 +22,9 @@ from fmcli.cluster import connection, scoring, tasks
 from fmcli.cluster.connection import Address, Cluster, InterruptedRunError, connected
 from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import RowReading, SharedModel
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import RowGroups, Stream
-from fmcli.data.sources import FileRange
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import RowGroups, Stream
+from fmcli.data.text.sources import FileRange
 from fmcli.errors import (
     BadInputError,
     FmcliError,

@@ -12,10 +12,10 @@ from fmcli.cluster import connection, partitions, scoring
 from fmcli.cluster.cache import open_partitions
 from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import BUILD, RowReading
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.stored.caching import Reading
 from fmcli.data.tables.reading import By
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import RowGroups, Stream
 from fmcli.errors import BadInputError
 from fmcli.scoring.evaluation import evaluate_model, figures
 from fmcli.scoring.prediction import Counts, predict

@@ -16,13 +16,13 @@ from fmcli.cluster.cache import open_partitions
 from fmcli.cluster.partitions import Inputs, divide
 from fmcli.cluster.rows import PartitionedShards
 from fmcli.cluster.tasks import BUILD
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS
-from fmcli.data.pieces import concatenated
-from fmcli.data.reader import read
 from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.stored.caching import Reading
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import Stream
+from fmcli.data.text.pieces import concatenated
+from fmcli.data.text.reader import read
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss

@@ -9,8 +9,8 @@ from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, rand
 
 from fmcli.data.counts.pairs import first_fields
 from fmcli.data.dataset import Dataset
-from fmcli.data.parser import Rows
 from fmcli.data.shards.training_rows import TrainingRows
+from fmcli.data.text.parser import Rows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.loss import Softmax, Squared
 from fmcli.models.ffm import FFM

@@ -11,9 +11,9 @@ import forging_caches
 import numpy as np
 
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.parser import PADDING, Rows
-from fmcli.data.sources import BYTE_ORDER_MARK
 from fmcli.data.stored import cache
+from fmcli.data.text.parser import PADDING, Rows
+from fmcli.data.text.sources import BYTE_ORDER_MARK
 from reference import slow_parser
 
 FOLDER = Path(__file__).resolve().parent / "corpus"

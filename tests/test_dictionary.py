@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from fmcli.data import formats, reader
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.numbering import Numbering
-from fmcli.data.parser import Rows
+from fmcli.data.text import formats, reader
+from fmcli.data.text.parser import Rows
 
 
 def everything(ids):

@@ -19,7 +19,7 @@ from fmcli import errors
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.pages.guide import page, topics
-from fmcli.data.reader import read
+from fmcli.data.text.reader import read
 from fmcli.export.arrays import export_arrays
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS

@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import pytest
 
-from fmcli.data import sources
-from fmcli.data.chunks import Columns, score_chunks
-from fmcli.data.faults import BadLines
-from fmcli.data.line_counter import LineCounter, Record, StoppedError
-from fmcli.data.sources import FileRange, buffers, extents
 from fmcli.data.tables.reading import TableSource
 from fmcli.data.tables.schema import Schema
+from fmcli.data.text import sources
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.line_counter import LineCounter, Record, StoppedError
+from fmcli.data.text.sources import FileRange, buffers, extents
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
 TEXTS = {
@@ -125,7 +125,7 @@ def test_a_file_without_rows(path, text):
 
 def test_a_line_that_is_too_long(path, monkeypatch):
     monkeypatch.setattr(sources, "LONGEST_LINE", 3000)
-    monkeypatch.setattr("fmcli.data.formats.BUFFER_BYTES", 500)
+    monkeypatch.setattr("fmcli.data.text.formats.BUFFER_BYTES", 500)
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 700 + b"1" + b" 1:1" * 2000 + b"\n" + b"1 1:1\n" * 9)
     (message,) = told([path], BadLines())[0]

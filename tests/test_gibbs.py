@@ -8,8 +8,9 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
-from fmcli.data.fields import NO_GROUP, PriorGroups, fields_of_features, without_fields
+from fmcli.data.fields import NO_GROUP, fields_of_features, without_fields
 from fmcli.data.shards.training_rows import TrainingRows
+from fmcli.data.text.prior_groups import PriorGroups
 from fmcli.errors import DivergedError, UsageError
 from fmcli.export.arrays import export_arrays
 from fmcli.losses.loss import Ordinal, Squared

@@ -6,7 +6,8 @@ from problems import build, dataset
 from test_every_pair import planted
 from test_gibbs import saved, trained_model
 
-from fmcli.data.fields import NO_GROUP, PriorGroups, fields_of_features
+from fmcli.data.fields import NO_GROUP, fields_of_features
+from fmcli.data.text.prior_groups import PriorGroups
 from fmcli.losses.loss import Squared
 from fmcli.model_file.container import load
 from fmcli.models.drawn import PRIORS

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from texts import write
 
-from fmcli.data import formats, reader
+from fmcli.data.column_values import scaled
 from fmcli.data.dataset import Dataset
+from fmcli.data.text import formats, reader
 from fmcli.errors import BadInputError
 
 
@@ -47,7 +48,12 @@ def test_the_groups_of_a_subset_of_rows_and_columns():
         np.array([0, 1, 2, 4]), np.array([0, 1, 0, 2], np.int32), None, np.zeros(3), 3, group=np.array([4, 9, 4])
     )
     assert rows.take(np.array([2, 1], np.int32)).group.tolist() == [4, 9]
-    for same in (rows.within(2), rows.compacted(), rows.scaled(np.ones(3, np.float32)), rows.changed(label=np.ones(3))):
+    for same in (
+        rows.within(2),
+        rows.compacted(),
+        scaled(rows, np.ones(3, np.float32)),
+        rows.changed(label=np.ones(3)),
+    ):
         assert same.group.tolist() == [4, 9, 4]
     assert any(array is rows.group for array in rows.arrays)
     with pytest.raises(ValueError, match="group has 2 entries, but 3 are needed"):

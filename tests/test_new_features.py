@@ -9,7 +9,7 @@ from test_checkpoint import Dying, Killed
 
 import fmcli
 from fmcli.choosing.fitting import Events
-from fmcli.data.reader import read
+from fmcli.data.text.reader import read
 from fmcli.errors import UsageError
 from fmcli.model_file.container import load, save
 from fmcli.model_file.state import draw_name, parameter_of

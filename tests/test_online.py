@@ -10,7 +10,7 @@ from test_every_pair import LEARNABLE, planted
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.pieces import TextRows
+from fmcli.data.text.pieces import TextRows
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SOLVERS

@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from texts import write
 
 from fmcli.cli.flags import with_flags
-from fmcli.data import formats, reader
-from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.faults import BadLines
 from fmcli.data.file_formats import format_in
 from fmcli.data.labels import NUMBERS
-from fmcli.data.parser import PADDING, Rows
-from fmcli.data.workers import BUFFERS_AHEAD
+from fmcli.data.text import formats, reader
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.parser import PADDING, Rows
+from fmcli.data.text.workers import BUFFERS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, TransferError
 from fmcli.system import memory, mistaken
 from reference import slow_parser

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fmcli.data.reader import read
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.schema import IGNORED
+from fmcli.data.text.reader import read
 from fmcli.errors import BadInputError
 from fmcli.prepare import split
 from fmcli.prepare.encode import Encoding

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fmcli import cli
-from fmcli.data.reader import read
-from fmcli.data.sources import size_on_disk
+from fmcli.data.text.reader import read
+from fmcli.data.text.sources import size_on_disk
 from fmcli.errors import MissingInputError, TransferError, UsageError
 from fmcli.system import addresses, remote
 

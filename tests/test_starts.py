@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli.data.reader import read
+from fmcli.data.text.reader import read
 from fmcli.errors import UsageError
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.training import job

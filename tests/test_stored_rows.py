@@ -15,13 +15,13 @@ from fmcli.choosing.cross_validation import FoldTraining, cross_validate, fold_n
 from fmcli.choosing.folds import Folding, folds_of
 from fmcli.choosing.plans import fold_plans
 from fmcli.data.counts.occurrences import CHECKSUMS, checksum, checksum_of
-from fmcli.data.faults import BadLines
-from fmcli.data.pieces import TextFacts, TextRows, concatenated
-from fmcli.data.reader import read
 from fmcli.data.shards.weights import Weighting, with_label_weights
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.pieces import TextFacts, TextRows, concatenated
+from fmcli.data.text.reader import read
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss

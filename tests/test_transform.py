@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli.data.fields import PriorGroups
 from fmcli.data.labels import FEW_CLASSES, Labels
-from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import MAX_ABS, learn
+from fmcli.data.text.pieces import concatenated
+from fmcli.data.text.prior_groups import PriorGroups
 from fmcli.data.transform import Transform, every_column
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, saving

@@ -14,16 +14,15 @@ from fmcli.api.errors import in_python
 from fmcli.api.matrix import require_numbers, require_unmasked, rows_of
 from fmcli.api.values import threads_of
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import quote
 from fmcli.data.fields import LARGEST, LARGEST_GROUP, without_fields
-from fmcli.data.formats import RowGroups
 from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_names
-from fmcli.data.reader import read as read_text
 from fmcli.data.shards.weights import Weighting, weigh
+from fmcli.data.text.formats import RowGroups
+from fmcli.data.text.reader import read as read_text
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.addresses import file_of
-from fmcli.text import escaped, readable
+from fmcli.text import escaped, quote, readable
 from fmcli.training.setup.rows import needs_fields
 
 if TYPE_CHECKING:

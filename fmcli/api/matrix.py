@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.fields import LARGEST
-from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.sparse_ids import with_dictionary
+from fmcli.data.text.formats import LARGEST_INDEX
 from fmcli.errors import BadInputError
 from fmcli.system.memory import require_if_large
 from fmcli.text import escaped

@@ -17,10 +17,10 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabeled
 from fmcli.api.values import names_of, path_of, threads_of, value_of
-from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import without_fields
-from fmcli.data.pieces import concatenated
+from fmcli.data.text.chunks import Piece
+from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.export.arrays import exported

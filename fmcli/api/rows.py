@@ -16,19 +16,19 @@ from numpy.typing import ArrayLike, NDArray
 from fmcli.api.data import FFM, LIBSVM, Data, labeled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
 from fmcli.api.matrix import is_records, rows_of
-from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.file_formats import is_table
-from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
-from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
-from fmcli.data.sources import FileRange, Input
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import By, TableSource, columns_of, ignored_columns
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.tables.surveying import schema_of
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.formats import RowGroups
+from fmcli.data.text.pieces import TextFacts, TextRows, concatenated_by_ids
+from fmcli.data.text.sources import FileRange, Input
 from fmcli.errors import BadInputError
 from fmcli.names import listing
 from fmcli.records import dataclass

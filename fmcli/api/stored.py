@@ -11,9 +11,9 @@ from fmcli.api.data import for_spec
 from fmcli.api.errors import refuse
 from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks, kept, warn_of_ignored
 from fmcli.api.values import path_of
-from fmcli.data.faults import BadLines
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of, why_not
+from fmcli.data.text.faults import BadLines
 from fmcli.registry.models import MODELS
 
 if TYPE_CHECKING:

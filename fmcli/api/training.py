@@ -28,8 +28,8 @@ from fmcli.choosing.cross_validation import FoldTraining
 from fmcli.choosing.fitting import EpochListener, fit
 from fmcli.choosing.request import SearchResult
 from fmcli.data.dataset import Dataset
-from fmcli.data.fields import read_groups
 from fmcli.data.shards.weights import weigh_labels
+from fmcli.data.text.prior_groups import read_groups
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import copied
 from fmcli.registry.alternatives import suited

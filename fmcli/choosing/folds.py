@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.state_dict import within
-from fmcli.data.faults import quote
-from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
+from fmcli.data.text.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.prepare.rules import ByGroup, ByTime
 from fmcli.records import dataclass
+from fmcli.text import quote
 
 # The number of a row that no fold predicts: all folds train on it, or the later folds.
 ALWAYS = -1

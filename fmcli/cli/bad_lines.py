@@ -8,7 +8,7 @@ from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.registry.choices import Choices
 
 BAD_LINES = ("on_bad_line", "max_bad_lines")
@@ -18,7 +18,7 @@ def rule_of(choices: Choices, log: Log) -> BadLines:
     """Return the rule. Raises UsageError if the choices contradict each other."""
     if choices.on_bad_line == "error" and choices.max_bad_lines:
         raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
 
     return BadLines(skips(choices), choices.max_bad_lines, log.warning, may_skip=True)
 

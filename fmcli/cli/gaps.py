@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.data.sources import Gaps
+    from fmcli.data.text.sources import Gaps
 
 MOST_SHOWN = 40  # columns in the log
 FEW_ROWS = 10  # that may all refer to rows which are new
@@ -15,8 +15,8 @@ FEW_ROWS = 10  # that may all refer to rows which are new
 def log_gaps(log: Log, gaps: Gaps, rows: int) -> None:
     """Log for how many missing cells of each column its mean stands, and nothing else, and how many of the rows refer
     to no row of a table that is joined; warn if all do."""
-    from fmcli.data.sources import name_of
     from fmcli.data.tables.reading import no_match
+    from fmcli.data.text.sources import name_of
 
     for name, cells in list(gaps.filled.items())[:MOST_SHOWN]:
         log.line(

@@ -12,7 +12,7 @@ from fmcli.registry.row_choices import NEEDED_BY
 from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
-    from fmcli.data.formats import RowGroups
+    from fmcli.data.text.formats import RowGroups
     from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
     from fmcli.training.setup.held import Held
@@ -28,7 +28,7 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     if not pairwise and not metrics and column is None:
         return None
-    from fmcli.data.formats import RowGroups
+    from fmcli.data.text.formats import RowGroups
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
     from fmcli.training.setup.held import field_of

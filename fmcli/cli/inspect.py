@@ -144,7 +144,7 @@ def run_similar(path: str, feature: str, top: int, json: bool) -> None:
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:
     """Load the model, inspect it, and write the figures."""
-    from fmcli.data.sources import size_on_disk
+    from fmcli.data.text.sources import size_on_disk
     from fmcli.inspect.inspection import inspect_model, views
 
     subject = inspect_model(path, top=top, verify=verify)

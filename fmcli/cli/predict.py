@@ -39,9 +39,9 @@ from fmcli.scoring.extra_outputs import ExtraOutputs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fmcli.data.faults import BadLines
-    from fmcli.data.formats import Stream
     from fmcli.data.related.files import RelationFiles
+    from fmcli.data.text.faults import BadLines
+    from fmcli.data.text.formats import Stream
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.scorer import OutputType, Scorer
 
@@ -221,7 +221,7 @@ def command(
 
     For a softmax model, a line has a number for each class, in increasing order of the labels. A blank line is a row
     without features; comment lines are skipped. Labels may be missing."""
-    from fmcli.data.formats import Stream
+    from fmcli.data.text.formats import Stream
 
     inputs = inputs or ("-",)
     related, cluster = parse_relations(choices.relations), address_of(choices)
@@ -289,7 +289,7 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
 
 def run(log: Log, request: PredictRequest, bad: BadLines) -> None:
     """Load the model, predict, and write."""
-    from fmcli.data.sources import text_bytes
+    from fmcli.data.text.sources import text_bytes
     from fmcli.model_file.container import load
     from fmcli.system.machine import cpu_count
     from fmcli.system.parallel import begun

@@ -188,7 +188,7 @@ def command(
 
 def run(log: Log, request: RecommendRequest) -> None:
     """Load the model, read the rows, and write what is recommended."""
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.model_file.container import load
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.lines import RecommendationText

@@ -17,15 +17,15 @@ from fmcli.cluster.residents import Homes, Resident
 from fmcli.cluster.shared import Goal, Shared
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Names, sorted_names
-from fmcli.data.line_counter import LineCounter
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.weights import ALL_WEIGHTLESS
-from fmcli.data.sources import Gaps
 from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, CacheHeader
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import LARGEST_INDEX
+from fmcli.data.text.line_counter import LineCounter
+from fmcli.data.text.sources import Gaps
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 

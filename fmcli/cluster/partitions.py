@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from fmcli.cluster.tasks import all_matching, require_build, told
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import Names, relabeled
-from fmcli.data.line_counter import LineReport, Record, StoppedError
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
-from fmcli.data.sources import FileRange, Gaps, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, CacheHeader, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
+from fmcli.data.text.formats import Stream, detected
+from fmcli.data.text.line_counter import LineReport, Record, StoppedError
+from fmcli.data.text.sources import FileRange, Gaps, extents, name_of, size_on_disk
 from fmcli.errors import FmcliError
 from fmcli.records import dataclass
 

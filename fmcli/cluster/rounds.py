@@ -21,7 +21,7 @@ from fmcli.cluster import work
 from fmcli.cluster.parameters import united_columns, values_of
 from fmcli.cluster.shared import Columns, Place, Values
 from fmcli.cluster.sums import ShareSums
-from fmcli.data.pieces import concatenated
+from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.registry.streams import ROUND_STREAM, generator
 from fmcli.solvers.rounds.row_sums import added_sums, step_by_sums

@@ -19,9 +19,9 @@ from fmcli.cluster.residents import Resident
 from fmcli.cluster.rounds import Rounds
 from fmcli.cluster.shared import Goal
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.stored.stored_rows import StoredRows, Totals
+from fmcli.data.text.pieces import concatenated
 from fmcli.data.transform import Transform
 from fmcli.records import dataclass
 from fmcli.solvers.remote import OfModel, RemoteRows

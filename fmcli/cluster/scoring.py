@@ -17,9 +17,9 @@ from fmcli.cluster import tasks
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.residents import itself
 from fmcli.cluster.tasks import RowReading, SharedModel, Survey
-from fmcli.data.faults import BadLines
-from fmcli.data.line_counter import LineCounter
-from fmcli.data.sources import FileRange, name_of
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.line_counter import LineCounter
+from fmcli.data.text.sources import FileRange, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
 from fmcli.records import dataclass

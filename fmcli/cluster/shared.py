@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fmcli.cluster.held_out import HeldOut
 from fmcli.cluster.partitions import Inputs, Space, guarded
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.text.pieces import concatenated
 from fmcli.data.transform import Transform
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout

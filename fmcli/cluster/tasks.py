@@ -17,11 +17,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import fmcli
-from fmcli.data.chunks import Piece
-from fmcli.data.formats import RowGroups, Stream, detected
-from fmcli.data.line_counter import LineReport, Record, StoppedError
-from fmcli.data.sources import FileRange, extents, name_of
 from fmcli.data.tables.reading import By, TableSource
+from fmcli.data.text.chunks import Piece
+from fmcli.data.text.formats import RowGroups, Stream, detected
+from fmcli.data.text.line_counter import LineReport, Record, StoppedError
+from fmcli.data.text.sources import FileRange, extents, name_of
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile

@@ -16,8 +16,8 @@ from fmcli.cluster.partitions import Inputs, guarded
 from fmcli.cluster.shared import Columns, Place, Shared, Values, in_shards
 from fmcli.cluster.sums import GradientSums, ShareSums
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers
+from fmcli.data.text.pieces import concatenated
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.solvers.full_batch.objective import Objective

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import markers_among, quote
 from fmcli.errors import LEAVE_OUT, Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.registry.positive import positive_place
-from fmcli.text import number, readable, unescaped
+from fmcli.text import markers_among, number, quote, readable, unescaped
 
 Floats = NDArray[np.float64]
 

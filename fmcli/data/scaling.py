@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.centering import centered
+from fmcli.data.column_values import centered, moments, scaled
 from fmcli.data.dataset import Dataset
 from fmcli.records import dataclass
 
@@ -45,7 +45,7 @@ class Scaling:
     def of(self, data: Dataset) -> Dataset:
         """Return the rows with scaled values."""
         if not self.centered:
-            return data.scaled(self.divisors)
+            return scaled(data, self.divisors)
         assert self.centers is not None
         return centered(data, self.divisors, self.centers)
 
@@ -149,9 +149,9 @@ class ColumnStatistics:
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
         """Return the statistics of these rows that the method needs."""
-        moments = data.moments(rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
+        by_deviation = moments(data, rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
         times = data.weights(rows) if method == ZSCORE else np.zeros(0)
-        return cls(data.total_weight(rows), *data.magnitudes(rows), *moments, times.astype(np.float64))
+        return cls(data.total_weight(rows), *data.magnitudes(rows), *by_deviation, times.astype(np.float64))
 
     def merged(self, other: ColumnStatistics) -> ColumnStatistics:
         """Return the statistics of these rows and others (Chan, Golub and LeVeque 1979)."""

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.faults import quote
 from fmcli.errors import BadInputError
 from fmcli.model_file.check import MOST_FEATURES
 from fmcli.model_file.contents import contents
 from fmcli.models.layout import REAL_TYPE
 from fmcli.system.memory import require_if_large
+from fmcli.text import quote
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE = 64 << 20

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import concatenated
 from fmcli.data.tables.schema import Schema
+from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import Row, largest
 from fmcli.losses.links import Floats

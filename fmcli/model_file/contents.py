@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from fmcli.data.sources import size_on_disk
+from fmcli.data.text.sources import size_on_disk
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
 from fmcli.system.addresses import is_remote
 from fmcli.system.memory import human_bytes, require_if_large

@@ -8,15 +8,15 @@ from contextlib import closing
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from fmcli.data.faults import describe
-from fmcli.data.parser import PADDING
-from fmcli.data.sources import FileRange, Gaps
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import By, joined_rows, opened, translated
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.data.tables.surveying import schema_of
-from fmcli.data.workers import in_order
+from fmcli.data.text.faults import describe
+from fmcli.data.text.parser import PADDING
+from fmcli.data.text.sources import FileRange, Gaps
+from fmcli.data.text.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 

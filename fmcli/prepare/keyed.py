@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fmcli.data.chunks import Columns, Piece, score_chunks
-from fmcli.data.faults import describe
-from fmcli.data.formats import COMMENT, RowGroups, Stream
-from fmcli.data.sources import buffers
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import opened
 from fmcli.data.tables.scanner import Keys
 from fmcli.data.tables.schema import IGNORED, ORDERS, ColumnForm, Layout, Schema
 from fmcli.data.tables.surveying import order_of_dates
+from fmcli.data.text.chunks import Columns, Piece, score_chunks
+from fmcli.data.text.faults import describe
+from fmcli.data.text.formats import COMMENT, RowGroups, Stream
+from fmcli.data.text.sources import buffers
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.rules import Groups, Times
@@ -180,7 +180,7 @@ def looks_like_table(path: str) -> bool:
 
 
 def lines_of(path: str) -> Iterator[bytes]:
-    """Yield the lines of a text, without line breaks. Raises the errors of fmcli.data.sources.buffers."""
+    """Yield the lines of a text, without line breaks. Raises the errors of fmcli.data.text.sources.buffers."""
     spare: list[bytearray] = []
     for buffer in buffers([path], spare, BUFFER_BYTES):
         text = bytes(memoryview(buffer.data)[buffer.start : buffer.stop])

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.faults import describe
-from fmcli.data.sources import FileRange
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import TableSource, opened
 from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
+from fmcli.data.text.faults import describe
+from fmcli.data.text.sources import FileRange
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import BadLines, quote
-from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, Relevance, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
-from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
+from fmcli.data.text.chunks import Columns, Piece, RowError, score_chunks
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import RowGroups, Stream
+from fmcli.data.text.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT as WITHOUT
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
@@ -40,7 +40,7 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
-from fmcli.text import number
+from fmcli.text import number, quote
 
 # The name of the mean training loss as a metric.
 LOSS = "loss"

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import Stream
-from fmcli.data.line_counter import LineCounter
 from fmcli.data.numbering import Numbering
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
-from fmcli.data.sources import Gaps, Input, table_in
+from fmcli.data.text.chunks import Columns, Piece, score_chunks
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import Stream
+from fmcli.data.text.line_counter import LineCounter
+from fmcli.data.text.sources import Gaps, Input, table_in
 from fmcli.model_file.check import (
     MOST_FEATURES,
 )
@@ -148,8 +148,8 @@ def each_chunk(
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labeled`, every row needs a label. `check` and `counter` are as in fmcli.data.chunks.score_chunks. Rows with
-    relations are joined after `check`; then `work` must not raise RowError.
+    With `labeled`, every row needs a label. `check` and `counter` are as in fmcli.data.text.chunks.score_chunks. Rows
+    with relations are joined after `check`; then `work` must not raise RowError.
     """
     if relations:
         pieces = partial(each_chunk, scorer, work=lambda piece: piece, threads=threads, refuse_unseen=refuse_unseen)

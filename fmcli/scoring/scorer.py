@@ -10,17 +10,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import RowError
 from fmcli.data.counts.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import SHARED, Dictionary
 from fmcli.data.file_formats import is_table
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.sources import name_of
 from fmcli.data.tables.head import PREDICTION
 from fmcli.data.tables.reading import By, TableSource, as_tables
 from fmcli.data.tables.schema import Schema
+from fmcli.data.text.chunks import RowError
+from fmcli.data.text.sources import name_of
 from fmcli.data.transform import Transform
 from fmcli.errors import LEAVE_OUT, BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import Stream
-from fmcli.data.pieces import concatenated
+from fmcli.data.text.chunks import Piece
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import Stream
+from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.model_file.transform import transform_entries
 from fmcli.scoring.prediction import Counts, each_chunk

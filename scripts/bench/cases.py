@@ -16,9 +16,9 @@ import numpy as np
 from generated import ratings, write, zipf
 from tables import table_cases
 
-from fmcli.data import reader
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import without_fields
+from fmcli.data.text import reader
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
 from fmcli.training import job

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fmcli.data import reader
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import TableSource
 from fmcli.data.tables.surveying import schema_of
+from fmcli.data.text import reader
 
 COLUMNS = {"user": 6000, "item": 4000, "city": 300, "job": 20, "day": 7, "device": 3}
 NUMBERS = ("age", "price")

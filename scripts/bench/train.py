@@ -9,7 +9,7 @@ slower. The time of an epoch includes shuffling and the computation of the penal
 import argparse
 import time
 
-from fmcli.data.reader import read
+from fmcli.data.text.reader import read
 from fmcli.kernels.simd import ISA, REAL
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "fmcli/data/parser.h"
+#include "fmcli/data/text/parser.h"
 #include "fmcli/data/tables/features.h"
 #include "fmcli/data/tables/row_keys.h"
 #include "fmcli/data/tables/survey.h"

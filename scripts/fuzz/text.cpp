@@ -13,7 +13,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "fmcli/data/parser.h"
+#include "fmcli/data/text/parser.h"
 
 namespace {
 

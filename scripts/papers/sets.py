@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from planted import Pair
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.reader import read
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.schema import Schema
+from fmcli.data.text.reader import read
 from fmcli.prepare.encode import Encoding
 from fmcli.prepare.negatives import drawn as negatives
 from fmcli.prepare.split import divided

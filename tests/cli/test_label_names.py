@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fmcli
-from fmcli.data.chunks import Columns, score_chunks
-from fmcli.data.reader import read
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.reader import read
 from fmcli.scoring.scorer import load_model
 
 FEATURE = {"spam": 1, "ham": 2, "eggs": 3, "7": 4}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from texts import write
 
-from fmcli.data import formats, reader
-from fmcli.data.faults import BadLines
+from fmcli.data.text import formats, reader
+from fmcli.data.text.faults import BadLines
 from fmcli.errors import BadInputError
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import fmcli
-from fmcli.data.lines import Entries, Lines
-from fmcli.data.parser import PADDING, Rows
 from fmcli.data.tables import reading
 from fmcli.data.tables.scanner import ROLES, Joined, Scanner
 from fmcli.data.tables.schema import ColumnForm, Schema
+from fmcli.data.text.lines import Entries, Lines
+from fmcli.data.text.parser import PADDING, Rows
 from fmcli.errors import BadInputError
 
 ROWS = 300

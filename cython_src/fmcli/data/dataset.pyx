@@ -507,53 +507,6 @@ cdef class Dataset:
                 largest = max(largest, squares)
         return largest
 
-    def moments(self, rows):
-        """Return two float64 arrays (features): the mean of each column over the rows with these indices (int32), and
-        the sum of squared differences from the mean, both weighted. Missing entries count as 0."""
-        sums_, squares_, present_ = np.zeros(self.features), np.zeros(self.features), np.zeros(self.features)
-        cdef double[::1] mean = sums_
-        cdef double[::1] squares = squares_
-        cdef double[::1] present = present_
-        cdef double weight, total = self.total_weight(rows)
-        cdef const int32_t[::1] chosen = self.checked(rows)
-        cdef Py_ssize_t n = chosen.shape[0], i, j
-        cdef int32_t column
-        cdef Sample x
-        with nogil:
-            for i in range(n):
-                self.sample(chosen[i], &x)
-                weight = self.weight_of(chosen[i])
-                for j in range(x.nnz):
-                    mean[x.index[j]] += weight * x.value[j]
-                    present[x.index[j]] += weight
-            for j in range(self.features):
-                mean[j] /= total if total > 0 else 1
-            for i in range(n):
-                self.sample(chosen[i], &x)
-                weight = self.weight_of(chosen[i])
-                for j in range(x.nnz):
-                    column = x.index[j]
-                    squares[column] += weight * (x.value[j] - mean[column]) ** 2
-            for j in range(self.features):
-                squares[j] += max(0.0, total - present[j]) * mean[j] ** 2
-        return sums_, squares_
-
-    def scaled(self, divisors):
-        """Return the same rows with each value divided by the divisor of its column (float32, features)."""
-        values = np.empty(self.nnz, dtype=np.float32)
-        cdef float[::1] out = values
-        cdef const float[::1] by = divisors
-        if by is None or by.shape[0] < self.features:
-            raise ValueError("there must be a divisor for each column")
-        cdef Sample x
-        cdef Py_ssize_t i, j
-        with nogil:
-            for i in range(self.rows):
-                self.sample(i, &x)
-                for j in range(x.nnz):
-                    out[self.csr.indptr[i] + j] = x.value[j] / by[x.index[j]]
-        return self.changed(value=values)
-
     def normalized(self, known=None):
         """Return the same rows scaled to unit length; rows of length 0 do not change.
 

@@ -35,7 +35,7 @@ from fmcli.training.setup.chosen import held_of
 if TYPE_CHECKING:
     from fmcli.choosing.cross_validation import FoldTraining, Validated
     from fmcli.choosing.folds import Fold, Folding
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.rows import RowFacts
 

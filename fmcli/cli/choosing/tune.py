@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fmcli.choosing.candidates import Candidate
     from fmcli.choosing.quick_search import TriedValue
     from fmcli.choosing.search import Search
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.training.planning import Plan
 
 

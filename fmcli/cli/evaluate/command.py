@@ -32,7 +32,7 @@ from fmcli.registry.modes import check_modes
 from fmcli.registry.run_choices import METRIC_NAMES
 
 if TYPE_CHECKING:
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.scoring.evaluation import Limit
 
 

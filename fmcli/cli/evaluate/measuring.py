@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.cli.evaluate.request import EvaluateRequest
-    from fmcli.data.faults import BadLines
     from fmcli.data.labels import Labels
+    from fmcli.data.text.faults import BadLines
     from fmcli.scoring.calibration import Reliability
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.paired import Difference
@@ -87,7 +87,7 @@ def measured(log: Log, request: EvaluateRequest, bad: BadLines) -> Result:
 
 def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Result:
     """Evaluate the rankings of all items for each user."""
-    from fmcli.data.sources import name_of
+    from fmcli.data.text.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, relevance_of
     from fmcli.scoring.metrics import allowed, need_groups
     from fmcli.scoring.prediction import Counts
@@ -150,8 +150,8 @@ def measured_on_cluster(log: Log, request: EvaluateRequest, bad: BadLines, choic
     """Evaluate a model on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import RowReading
-    from fmcli.data.formats import Stream
     from fmcli.data.tables.reading import By
+    from fmcli.data.text.formats import Stream
     from fmcli.scoring.evaluation import check_metrics
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.summary import Combined
@@ -182,7 +182,7 @@ def evaluated(
 ) -> tuple[Labels, Outcome, Scorer | None, Counts, Difference | None]:
     """Labels, outcome, the scorer if there is a model, counts, and the difference from another model. Metrics are
     checked as early as possible."""
-    from fmcli.data.sources import name_of
+    from fmcli.data.text.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, evaluate_predictions
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.scorer import load_model
@@ -203,7 +203,7 @@ def evaluated(
         outcome = request.scored(scorer, loss, threads, counts, bad)
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         if alternative is not None:
-            from fmcli.data.faults import BadLines
+            from fmcli.data.text.faults import BadLines
 
             silent = BadLines(bad.skip, None, lambda text: None)
             scored = partial(request.scored, loss=loss, threads=threads, counts=Counts(), bad=silent)

@@ -9,7 +9,7 @@ from fmcli.cli.report import as_json, section
 if TYPE_CHECKING:
     from fmcli.cli.evaluate.measuring import Result
     from fmcli.cli.evaluate.request import EvaluateRequest
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
 
 # The confusion matrix is printed for up to this many classes; JSON always has it.
 MOST_CLASSES_SHOWN = 12

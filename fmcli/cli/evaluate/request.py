@@ -10,9 +10,9 @@ from fmcli.cli.groups import check_fields
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:
-    from fmcli.data.faults import BadLines
-    from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
+    from fmcli.data.text.faults import BadLines
+    from fmcli.data.text.formats import RowGroups
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts
@@ -63,7 +63,7 @@ class EvaluateRequest:
 
     def row_groups(self, loss: str | None) -> RowGroups | None:
         """Return what tells the groups of the rows, which a model or predictions of this loss may need."""
-        from fmcli.data.formats import RowGroups
+        from fmcli.data.text.formats import RowGroups
         from fmcli.scoring.evaluation import row_groups_for
         from fmcli.training.setup.held import field_of
 
@@ -86,8 +86,8 @@ class EvaluateRequest:
 
         partial : whether tables may have a part of the columns; grouped : whether rows have groups.
         """
-        from fmcli.data.formats import RowGroups
         from fmcli.data.tables.reading import By, TableSource
+        from fmcli.data.text.formats import RowGroups
 
         inputs, row_groups = list(paths), self.row_groups(loss)
         if self.format == "auto" and inputs:
@@ -102,9 +102,9 @@ class EvaluateRequest:
 
     def labeled(self) -> tuple[list[str], RowGroups | None]:
         """Return the rows to which predictions are compared, and what tells their groups."""
-        from fmcli.data.formats import RowGroups
         from fmcli.data.tables.reading import By, TableSource
         from fmcli.data.tables.schema import LABEL, Schema
+        from fmcli.data.text.formats import RowGroups
 
         row_groups = self.row_groups(self.loss)
         if self.label is None:

@@ -78,8 +78,8 @@ def command(
     if numbers:
         check_twice(source, "--numbers")
     check_files()
-    from fmcli.data.sources import text_bytes
     from fmcli.data.tables.reading import columns_of
+    from fmcli.data.text.sources import text_bytes
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
     from fmcli.training.setup.named_columns import known_schema, named_of

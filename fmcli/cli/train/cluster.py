@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.cli.train.rows import Planned
     from fmcli.cluster.connection import Cluster
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
 
 # Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
 FEW_ROWS = 10_000_000
@@ -28,7 +28,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     from fmcli.cluster.partitions import Inputs, divide
     from fmcli.cluster.rows import PartitionedShards
     from fmcli.cluster.tasks import BUILD
-    from fmcli.data.formats import Stream
+    from fmcli.data.text.formats import Stream
     from fmcli.training.planning import prepare
     from fmcli.training.setup.rows import weigh_by_label
 

@@ -16,9 +16,9 @@ from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels, Names, missing_among, text_of
-from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
-from fmcli.data.sources import Gaps
+from fmcli.data.text.reader import Table
+from fmcli.data.text.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.derived import Derived

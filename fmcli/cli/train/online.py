@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.train.events import RunLog
 from fmcli.cli.train.log import log_read
 from fmcli.cli.train.rows import Planned, log_ignored, log_skipped, read_valid, reading_of
-from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import text_rows
+from fmcli.data.text.sources import name_of
 from fmcli.training.setup.rows import weigh_by_label
 from fmcli.training.setup.streamed import Segments, StreamedRows
 from fmcli.training.several.online import prepare_stream
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fmcli.choosing.fitting import OnEpoch
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.solvers.trainer import Observer
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Trained

@@ -27,9 +27,9 @@ from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.weighting import weighting_of
 
 if TYPE_CHECKING:
-    from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.shards.weights import Weighting
+    from fmcli.data.text.formats import RowGroups
     from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
     from fmcli.training.setup.held import Held

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fmcli.cli.output import seconds
 from fmcli.cli.train.log import log_read, log_weights
-from fmcli.data.faults import BadLines
-from fmcli.data.fields import read_groups
-from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import NUMBERS, Names
-from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
 from fmcli.data.shards.weights import Weighting, weigh
-from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.tables.reading import ignored_columns
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import Stream, detected
+from fmcli.data.text.prior_groups import read_groups
+from fmcli.data.text.reader import Table, read
+from fmcli.data.text.sources import name_of
 from fmcli.names import listing
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
-    from fmcli.data.pieces import TextRows
+    from fmcli.data.text.pieces import TextRows
     from fmcli.training.setup.settings import Settings
 
 

@@ -27,7 +27,7 @@ from fmcli.training.trained import summary
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterAddress
     from fmcli.cli.train.request import Request
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.training.trained import Trained
 
 

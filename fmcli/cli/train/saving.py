@@ -17,7 +17,7 @@ from fmcli.training.trained import compared
 
 if TYPE_CHECKING:
     from fmcli.cli.train.events import RunLog
-    from fmcli.data.faults import BadLines
+    from fmcli.data.text.faults import BadLines
     from fmcli.training.trained import Trained
 
 

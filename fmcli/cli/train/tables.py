@@ -13,11 +13,11 @@ from fmcli.cli.output import seconds
 from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.file_formats import is_table
-from fmcli.data.formats import RowGroups
 from fmcli.data.shards.weights import Weighting
 from fmcli.data.tables.reading import By, TableSource, as_tables, columns_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
+from fmcli.data.text.formats import RowGroups
 from fmcli.errors import UsageError
 from fmcli.system.memory import peak
 from fmcli.training.setup.named_columns import known_schema, named_of, tables_asked

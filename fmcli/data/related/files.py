@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data import pieces
-from fmcli.data.chunks import Piece, RowError
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import quote
 from fmcli.data.related.joining import joined
-from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
+from fmcli.data.text import pieces
+from fmcli.data.text.chunks import Piece, RowError
+from fmcli.data.text.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+from fmcli.text import quote
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

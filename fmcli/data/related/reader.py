@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.related.files import Map, RelationFiles, refuse_labels
 from fmcli.data.related.rows import RelatedRows, Relation
-from fmcli.data.sources import name_of
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.pieces import TextRows, concatenated_by_ids
+from fmcli.data.text.sources import name_of
 from fmcli.errors import BadInputError
 
 

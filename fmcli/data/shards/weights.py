@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.faults import quote
 from fmcli.data.labels import Names, few_distinct, listed, listed_names, text_of
-from fmcli.data.pieces import TextRows
-from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
+from fmcli.data.text.pieces import TextRows
+from fmcli.data.text.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.positive import is_label, positive_place
-from fmcli.text import number
+from fmcli.text import number, quote
 
 Floats = NDArray[np.float64]
 

@@ -32,9 +32,9 @@ from fmcli.base.label_unit import Moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
-from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache_check import check_header
+from fmcli.data.text.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.records import dataclass
 from fmcli.system.files import atomic_output, scratch_output

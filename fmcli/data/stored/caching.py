@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.chunks import ChunkResult, Columns, Piece, score_chunks
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled
-from fmcli.data.line_counter import LineCounter
-from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.shards.weights import with_row_weights
-from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
+from fmcli.data.text.chunks import ChunkResult, Columns, Piece, score_chunks
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import Stream
+from fmcli.data.text.line_counter import LineCounter
+from fmcli.data.text.pieces import TextFacts, TextRows
+from fmcli.data.text.sources import Input, TableInput, name_of
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.system.identity import can_be_read_again, identity

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.stored.cache import CacheHeader, Located
+from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from fmcli.data.formats import RowTexts
 from fmcli.data.labels import SURROGATES
 from fmcli.data.tables.scanner import Keys
+from fmcli.data.text.formats import RowTexts
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:
-    from fmcli.data.sources import TextBuffer
+    from fmcli.data.text.sources import TextBuffer
 
 PREDICTION = "prediction"
 NONE = -1  # no column

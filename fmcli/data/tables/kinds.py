@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from fmcli.data.faults import MARKERS
 from fmcli.data.tables.schema import CATEGORY, IGNORED, NUMBER, TIME, VECTOR
 from fmcli.data.tables.unclear import (
     MOST_DESCRIBED,
@@ -22,6 +21,7 @@ from fmcli.data.tables.unclear import (
     listed,
 )
 from fmcli.errors import Also, BadInputError
+from fmcli.text import MARKERS
 
 # A column of integers is a category if each number has this many rows. A few numbers, such as hours, days or months,
 # often act independently; with many numbers, such as ages, neighbors act alike.

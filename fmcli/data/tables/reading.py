@@ -9,21 +9,22 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fmcli.data.faults import RETURNS, describe, ends_with_returns, quote
 from fmcli.data.file_formats import is_table
-from fmcli.data.parser import PADDING
-from fmcli.data.sources import LONGEST_LINE, FileRange, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Joined, Scanner
 from fmcli.data.tables.schema import FEATURES, IGNORED, LABEL, WEIGHT, ColumnForm, Layout, Schema, is_header
+from fmcli.data.text.faults import RETURNS, describe, ends_with_returns
+from fmcli.data.text.parser import PADDING
+from fmcli.data.text.sources import LONGEST_LINE, FileRange, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import listing, no_such, repeated
 from fmcli.system.addresses import is_query
 from fmcli.system.identity import can_be_read_again, identity
+from fmcli.text import quote
 
 if TYPE_CHECKING:
-    from fmcli.data.lines import Lines
-    from fmcli.data.parser import Fault
+    from fmcli.data.text.lines import Lines
+    from fmcli.data.text.parser import Fault
 
 # The name of a column with an empty header in warnings.
 UNNAMED = "one without a name"

@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.lines import Entries, Lines
-from fmcli.data.parser import Fault
 from fmcli.data.tables.schema import ColumnForm
+from fmcli.data.text.lines import Entries, Lines
+from fmcli.data.text.parser import Fault
 
 ROLES: tuple[str, ...]
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.data.faults import describe
-from fmcli.data.sources import FileRange, Input, TextBuffer, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.kinds import check_order
 from fmcli.data.tables.named import ColumnRoles
@@ -19,7 +17,9 @@ from fmcli.data.tables.reading import head_of_table, joined_rows, no_match, open
 from fmcli.data.tables.scanner import TableFacts
 from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, VECTOR, WEIGHT, ColumnForm, Layout, Schema
 from fmcli.data.tables.unclear import date_order
-from fmcli.data.workers import in_order
+from fmcli.data.text.faults import describe
+from fmcli.data.text.sources import FileRange, Input, TextBuffer, name_of
+from fmcli.data.text.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass
@@ -27,7 +27,7 @@ from fmcli.records import dataclass
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fmcli.data.parser import Fault
+    from fmcli.data.text.parser import Fault
 
 # Whether a column's type is numeric -> its kind; None: its cells tell.
 KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}

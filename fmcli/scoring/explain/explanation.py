@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.label_unit import LabelUnit
-from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
+from fmcli.data.text.chunks import Piece
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.explain.lines import DEGREE, INTERACTION, MAIN, REST, Writer

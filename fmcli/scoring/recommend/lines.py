@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.formats import quoted
 from fmcli.data.tables.head import PREDICTION
+from fmcli.data.text.formats import quoted
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
 from fmcli.scoring.recommend.recommender import Recommended, Recommender, Rows

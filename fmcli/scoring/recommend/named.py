@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.formats import BEFORE_FEATURES, FEATURE, RowTexts, Stream, row_lines
-from fmcli.data.pieces import concatenated
-from fmcli.data.sources import TableInput, TextBuffer, name_of
 from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.tables.schema import Schema
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.formats import BEFORE_FEATURES, FEATURE, RowTexts, Stream, row_lines
+from fmcli.data.text.pieces import concatenated
+from fmcli.data.text.sources import TableInput, TextBuffer, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.negatives import LABEL, cells_of

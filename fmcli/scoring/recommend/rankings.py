@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
-from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.labels import Relevance
-from fmcli.data.pieces import TextRows, add_ids, concatenated
-from fmcli.data.sources import name_of
 from fmcli.data.tables.reading import TableSource, head_of_table
+from fmcli.data.text.chunks import Columns, score_chunks
+from fmcli.data.text.formats import RowGroups, Stream
+from fmcli.data.text.pieces import TextRows, add_ids, concatenated
+from fmcli.data.text.sources import name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass

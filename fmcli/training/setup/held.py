@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from fmcli.data.formats import RowGroups
+from fmcli.data.text.formats import RowGroups
 
 # The forms, beside a share, and the groups that are those of query numbers in text.
 LAST, GROUP, TIME, LAST_OF, QUERY = "last", "group", "time", "last-of", "qid"

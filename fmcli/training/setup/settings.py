@@ -17,9 +17,9 @@ from fmcli.registry.specs import Spec, resolve, scaled_for_numbers
 if TYPE_CHECKING:
     from threading import Event
 
-    from fmcli.data.fields import PriorGroups
     from fmcli.data.shards.training_rows import TrainingRows
     from fmcli.data.tables.schema import Schema
+    from fmcli.data.text.prior_groups import PriorGroups
     from fmcli.models.model import Model
     from fmcli.models.parameters import Parameters
     from fmcli.training.setup.warm_start import WarmStart

@@ -19,13 +19,13 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
-from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.stored.cache import Cache, CacheHeader, Shards
 from fmcli.data.stored.some_rows import SomeRows, taken, without
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
+from fmcli.data.text.pieces import concatenated
 from fmcli.data.transform import Transform
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
-from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache import CacheHeader
+from fmcli.data.text.pieces import TextRows, concatenated_by_ids
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.text import readable

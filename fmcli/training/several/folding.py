@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fmcli.data.labels import NUMBERS
-from fmcli.data.reader import read
+from fmcli.data.text.reader import read
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import STATE

@@ -9,10 +9,10 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from fmcli.data.parser import PADDING, Fault
+from fmcli.data.text.parser import PADDING, Fault
 
 from fmcli.data.dictionary cimport Array
-from fmcli.data.lines cimport Entries, Lines, NumberedRows
+from fmcli.data.text.lines cimport Entries, Lines, NumberedRows
 
 
 cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:

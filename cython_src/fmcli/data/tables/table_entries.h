@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmcli/data/tables/features.h"
-#include "fmcli/data/numbered.h"
+#include "fmcli/data/text/numbered.h"
 
 namespace fmcli {
 

@@ -5,8 +5,8 @@
 
 #include "fmcli/base/window.h"
 #include "fmcli/data/numbers.h"
-#include "fmcli/data/rows.h"
-#include "fmcli/data/numbered.h"
+#include "fmcli/data/text/rows.h"
+#include "fmcli/data/text/numbered.h"
 
 namespace fmcli {
 

@@ -1,4 +1,4 @@
-"""Rows with values shifted and divided by column. Shifts add entries for columns that a row lacks."""
+"""Values by column: their moments, and rows with values divided or shifted by column."""
 
 import numpy as np
 
@@ -7,7 +7,56 @@ from fmcli.data.dataset cimport Dataset
 from libc.stdint cimport int32_t, int64_t
 
 
-def centered(Dataset data, const float[::1] divisors, const float[::1] centers):
+def moments(Dataset data not None, rows):
+    """Return two float64 arrays (features): the mean of each column over the rows with these indices (int32), and
+    the sum of squared differences from the mean, both weighted. Missing entries count as 0."""
+    sums_, squares_, present_ = np.zeros(data.features), np.zeros(data.features), np.zeros(data.features)
+    cdef double[::1] mean = sums_
+    cdef double[::1] squares = squares_
+    cdef double[::1] present = present_
+    cdef double weight, total = data.total_weight(rows)
+    cdef const int32_t[::1] chosen = data.checked(rows)
+    cdef Py_ssize_t n = chosen.shape[0], i, j
+    cdef int32_t column
+    cdef Sample x
+    with nogil:
+        for i in range(n):
+            data.sample(chosen[i], &x)
+            weight = data.weight_of(chosen[i])
+            for j in range(x.nnz):
+                mean[x.index[j]] += weight * x.value[j]
+                present[x.index[j]] += weight
+        for j in range(data.features):
+            mean[j] /= total if total > 0 else 1
+        for i in range(n):
+            data.sample(chosen[i], &x)
+            weight = data.weight_of(chosen[i])
+            for j in range(x.nnz):
+                column = x.index[j]
+                squares[column] += weight * (x.value[j] - mean[column]) ** 2
+        for j in range(data.features):
+            squares[j] += max(0.0, total - present[j]) * mean[j] ** 2
+    return sums_, squares_
+
+
+def scaled(Dataset data not None, divisors):
+    """Return the rows with each value divided by the divisor of its column (float32, features)."""
+    values = np.empty(data.nnz, dtype=np.float32)
+    cdef float[::1] out = values
+    cdef const float[::1] by = divisors
+    if by is None or by.shape[0] < data.features:
+        raise ValueError("there must be a divisor for each column")
+    cdef Sample x
+    cdef Py_ssize_t i, j
+    with nogil:
+        for i in range(data.rows):
+            data.sample(i, &x)
+            for j in range(x.nnz):
+                out[data.csr.indptr[i] + j] = x.value[j] / by[x.index[j]]
+    return data.changed(value=values)
+
+
+def centered(Dataset data not None, const float[::1] divisors, const float[::1] centers):
     """Return the rows with values (x - center) / divisor, with one center and divisor per column (float32, features).
     Missing entries count as 0, so each row gets an entry in each column with a nonzero center, unless the value equals
     the center.

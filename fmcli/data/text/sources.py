@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fmcli.data.file_formats import QUERY_RESULT, FileFormat, Inflating, format_in
-from fmcli.data.parser import PADDING
+from fmcli.data.text.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.records import dataclass
 from fmcli.system.addresses import is_query, is_remote, without_secrets

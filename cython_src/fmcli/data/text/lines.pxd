@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 from fmcli.data.dictionary cimport Array
 
 
-cdef extern from "fmcli/data/numbered.h" namespace "fmcli" nogil:
+cdef extern from "fmcli/data/text/numbered.h" namespace "fmcli" nogil:
     cppclass NumberedRows:
         NumberedRows() except +
         size_t size()

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from threading import Condition, Lock, Semaphore, Thread
 from typing import TypeVar
 
-from fmcli.data.parser import Room, Rows
-from fmcli.data.sources import TextBuffer
+from fmcli.data.text.parser import Room, Rows
+from fmcli.data.text.sources import TextBuffer
 from fmcli.errors import FmcliError
 
 # Buffers in flight in addition to one per thread, so no thread waits for the consumer of the results.

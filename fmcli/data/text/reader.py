@@ -9,15 +9,15 @@ from contextlib import closing
 import numpy as np
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
-from fmcli.data.line_counter import LineCounter, Parsed
-from fmcli.data.parser import Rows
-from fmcli.data.pieces import TextRows
-from fmcli.data.sources import TextBuffer, name_of, reading_needed, size_on_disk
 from fmcli.data.sparse_ids import with_dictionary
-from fmcli.data.workers import Appender
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import LARGEST_INDEX, RowGroups, Stream, Text
+from fmcli.data.text.line_counter import LineCounter, Parsed
+from fmcli.data.text.parser import Rows
+from fmcli.data.text.pieces import TextRows
+from fmcli.data.text.sources import TextBuffer, name_of, reading_needed, size_on_disk
+from fmcli.data.text.workers import Appender
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.system import memory

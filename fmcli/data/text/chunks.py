@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
-from fmcli.data.faults import BadLines
-from fmcli.data.formats import LABEL, LARGEST_INDEX, RowTexts, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
-from fmcli.data.line_counter import LineCounter, Parsed
-from fmcli.data.lines import Entries
-from fmcli.data.parser import PADDING, Fault, Rows
-from fmcli.data.sources import Input, TextBuffer
+from fmcli.data.text.faults import BadLines
+from fmcli.data.text.formats import LABEL, LARGEST_INDEX, RowTexts, Stream, Text, row_lines
+from fmcli.data.text.line_counter import LineCounter, Parsed
+from fmcli.data.text.lines import Entries
+from fmcli.data.text.parser import PADDING, Fault, Rows
+from fmcli.data.text.sources import Input, TextBuffer
 from fmcli.records import dataclass
 
 T = TypeVar("T")

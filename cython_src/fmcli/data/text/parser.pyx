@@ -15,10 +15,10 @@ from fmcli.data.dataset import Dataset
 from fmcli.registry.options import MOST_HASH_BITS
 
 from fmcli.data.dictionary cimport NO_COLUMN, Array, FeatureIds, Ids, named
-from fmcli.data.lines cimport Entries, Lines, NumberedRows
+from fmcli.data.text.lines cimport Entries, Lines, NumberedRows
 
 
-cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
+cdef extern from "fmcli/data/text/parser.h" namespace "fmcli" nogil:
     const int PADDING_ "fmcli::PADDING"
     const size_t MOST_FAULTS_ "fmcli::MOST_FAULTS"
 

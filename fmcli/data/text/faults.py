@@ -1,26 +1,19 @@
-"""Lines with errors: messages, and what happens to such lines; and the words that usually stand for missing values."""
+"""Lines with errors: their messages, and whether they are skipped."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fmcli.data.parser import MOST_FAULTS, Fault
+from fmcli.data.text.parser import MOST_FAULTS, Fault
 from fmcli.errors import Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.system import mistaken
+from fmcli.text import markers_among, quote
 
-LONGEST_QUOTE = 40
 LABEL = "label"  # the subject of the complaint that a label is not a number
 NO_LABEL = "each row needs one"  # the complaint about a row of a table
 RETURNS = "lines end with carriage returns (CR) alone; convert them to line feeds: tr '\\r' '\\n' < FILE > NEW"
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# The usual words for missing values, in lower case.
-MARKERS = frozenset(
-    [
-        *("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"),
-        *("?", "-", "--", ".", "unknown", "missing", "undefined", "not available"),
-    ]
-)
 
 
 def ignore(message: str) -> None:
@@ -107,15 +100,3 @@ def _looks_binary(token: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return CONTROL.search(token) is not None
-
-
-def quote(text: bytes) -> str:
-    """Return the text in quotes, shortened if long, with escapes for characters other than printable ASCII."""
-    if len(text) > LONGEST_QUOTE:
-        text = text[: LONGEST_QUOTE - 3] + b"..."
-    return repr(text)[1:]
-
-
-def markers_among(words: Iterable[str]) -> list[str]:
-    """Return the words that usually stand for missing values."""
-    return [word for word in words if word.strip().lower() in MARKERS]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.lines import Entries, Lines
+from fmcli.data.text.lines import Entries, Lines
 
 PADDING: int
 MOST_FAULTS: int

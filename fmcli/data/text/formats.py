@@ -14,16 +14,25 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
-from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
-from fmcli.data.line_counter import LineCounter, Parsed
-from fmcli.data.lines import Entries, Lines
-from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
-from fmcli.data.sources import BUFFER_BYTES, FileRange, Input, LongLineError, TextBuffer, buffers, name_of, table_in
-from fmcli.data.workers import closing_unless_read, in_order
+from fmcli.data.text.faults import is_other_format
+from fmcli.data.text.line_counter import LineCounter, Parsed
+from fmcli.data.text.lines import Entries, Lines
+from fmcli.data.text.parser import MOST_FAULTS, PADDING, Fault
+from fmcli.data.text.sources import (
+    BUFFER_BYTES,
+    FileRange,
+    Input,
+    LongLineError,
+    TextBuffer,
+    buffers,
+    name_of,
+    table_in,
+)
+from fmcli.data.text.workers import closing_unless_read, in_order
 from fmcli.errors import BadInputError, UsageError
 from fmcli.records import dataclass
-from fmcli.text import readable
+from fmcli.text import quote, readable
 
 LARGEST_INDEX = 2**31 - 2
 # The text before the features of a row, by the column of an id: the id, and a label, which may be missing.

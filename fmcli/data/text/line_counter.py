@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from fmcli.data.faults import BadLines, describe
-from fmcli.data.parser import Fault
-from fmcli.data.sources import LongLineError
+from fmcli.data.text.faults import BadLines, describe
+from fmcli.data.text.parser import Fault
+from fmcli.data.text.sources import LongLineError
 from fmcli.errors import BadInputError, FmcliError
 
 T = TypeVar("T")
