@@ -1,20 +1,29 @@
 """Small model files of every kind, for the tests of file validation and for scripts/fuzz."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from problems import dataset, grouped
 
 from fmcli.data.dataset import Dataset
+from fmcli.export.arrays import arrays_as_doubles
 from fmcli.model_file.container import ModelFile, load
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 
 FEATURES, FIELDS, ROWS = 6, 3, 12
 SMALL = {"rank": 2, "epochs": 1, "split_index": 3, "anchors": 3}
+
+
+def export_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file as float64, and the ids of its dictionary."""
+    return arrays_as_doubles(load_model(path))
 
 
 @cache

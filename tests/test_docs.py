@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from forks import Forks
+from modelfiles import export_arrays
 
 import fmcli
 from fmcli import errors
@@ -20,7 +21,6 @@ from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.pages.guide import page, topics
 from fmcli.data.text.reader import read
-from fmcli.export.arrays import export_arrays
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS

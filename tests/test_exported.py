@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import DOUBLE, TRAINED
 from test_every_pair import FIELDS, planted, run
 
-from fmcli.export.arrays import export_arrays
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import CLOSE, build, choices, dataset, fill, random_rows, score_all
 from test_every_pair import planted, run
 
@@ -11,7 +12,6 @@ from fmcli.cli.flags import with_flags
 from fmcli.data.numbering import moved
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import BadInputError, UsageError
-from fmcli.export.arrays import export_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import load_model

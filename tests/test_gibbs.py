@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
@@ -12,7 +13,6 @@ from fmcli.data.fields import NO_GROUP, fields_of_features, without_fields
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.data.text.prior_groups import PriorGroups
 from fmcli.errors import DivergedError, UsageError
-from fmcli.export.arrays import export_arrays
 from fmcli.losses.loss import Ordinal, Squared
 from fmcli.models.layout import CUTPOINTS
 from fmcli.penalties.penalty import Penalty

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import TRAINED
 from test_every_pair import planted, run
 
 from fmcli.cli.report import as_json, section
 from fmcli.data.counts.occurrences import UNKNOWN
-from fmcli.export.arrays import export_arrays
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import (
     Subject,

@@ -5,13 +5,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import dataset, random_rows
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
 from fmcli.cli.train.log import reason
 from fmcli.errors import DivergedError, UsageError
-from fmcli.export.arrays import export_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.polynomial.kernel_basis import INDPTR, LANDMARK
 from fmcli.registry.losses import LOSSES

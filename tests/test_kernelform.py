@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 from problems import DOUBLE, build, dataset, fill, parameters, random_rows, score_all
 
 from fmcli.data.labels import Labels
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
-from fmcli.export.arrays import export_arrays
 from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import Scorer, load_model

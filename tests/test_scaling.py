@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from modelfiles import copy_of
+from modelfiles import copy_of, export_arrays
 from problems import dataset, random_rows
 from test_training import save, train
 
@@ -12,7 +12,7 @@ from fmcli.data.column_values import centered, moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError, UsageError
-from fmcli.export.arrays import export_arrays, exported
+from fmcli.export.arrays import exported
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.container import load

@@ -1,10 +1,9 @@
 """The memory for scoring, evaluation and export is checked before it is allocated."""
 
 import pytest
-from modelfiles import write
+from modelfiles import export_arrays, write
 
 from fmcli.errors import NotEnoughMemoryError
-from fmcli.export.arrays import export_arrays
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model
 from fmcli.scoring.evaluation import evaluate_model, evaluate_predictions

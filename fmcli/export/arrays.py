@@ -17,7 +17,7 @@ from fmcli.model_file.check import (
 )
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
-from fmcli.scoring.scorer import Scorer, load_model
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.files import atomic_output
 from fmcli.system.memory import require, require_if_large
 
@@ -74,12 +74,6 @@ def require_one_draw(scorer: Scorer) -> None:
             "evaluate can average",
             draws={1: "to train a model of a single one"},
         )
-
-
-def export_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model file as float64, and the ids of its dictionary. Raises the errors of `load_model`,
-    UsageError for a model of several draws, and NotEnoughMemoryError."""
-    return arrays_as_doubles(load_model(path))
 
 
 def write_npz(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 
-from fmcli.export.arrays import export_arrays
 from fmcli.export.text import CHUNK, lines
 from fmcli.kernels.simd import REAL
 from fmcli.scoring.scorer import load_model

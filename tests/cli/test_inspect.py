@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from modelfiles import export_arrays
 
-from fmcli.export.arrays import export_arrays
 from fmcli.model_file.container import load
 
 

@@ -42,11 +42,6 @@ inline V load(const real* p) {
 }
 
 template <class V>
-inline V load_like(const V&, const real* p) {
-    return load<V>(p);
-}
-
-template <class V>
 inline void store(real* p, V v) {
     __builtin_memcpy(p, &v, sizeof v);
 }

@@ -203,7 +203,8 @@ def derivatives(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]
                 found[number] = Derivatives(each, none_of(model, layout, each))
             one = found[number]
             for output in range(model.outputs):
-                updater.add_derivatives(number, output, one.rows, one.numbers[0, output], one.numbers[1, output])
+                slopes, curvatures = one.numbers[:, output]
+                updater.add_derivatives(number, output, one.rows, curvatures, slopes)
     return found
 
 

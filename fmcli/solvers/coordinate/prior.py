@@ -32,7 +32,7 @@ from fmcli.solvers.coordinate import interactions
 from fmcli.solvers.coordinate.dead_factors import TURNED_COPIES, scales_of, start_sizes
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.interactions import loss_and_slopes, pair_factors
-from fmcli.solvers.coordinate.past import Arrays, Past, columns_of, measuring_bytes
+from fmcli.solvers.coordinate.past import Arrays, Past, columns_of, measuring_bytes, width_of
 from fmcli.solvers.coordinate.pieces import ROWS_AT_ONCE, pieces, trained_arrays
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.remote import each_shard
@@ -249,10 +249,10 @@ def spread(earlier: PriorRows, model: Resumable, layout: BlockLayout, name: str)
 
 
 def curvatures(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> list[Floats]:
-    """Return for each block (lanes + 2) the sum over rows of data of weight * largest l'' * (derivative of score)^2,
-    for each column of its parameters; of a block by feature, over the entries of the rows. The last number says how
-    many summands there are."""
-    found = [np.zeros(layout.lanes + 2) for layout in model.layout]
+    """Return for each block the sum over rows of data of weight * largest l'' * (derivative of score)^2, for each
+    column of its parameters (see `width_of`). A block by feature has the sum over the entries of the rows. The last
+    number is the number of summands."""
+    found = [np.zeros(width_of(layout) + 1) for layout in model.layout]
     for begin in range(0, len(rows), ROWS_AT_ONCE):
         some = data.joined(rows[begin : begin + ROWS_AT_ONCE])
         descent = Descent(model, loss, Penalty(), some, summed=True)
@@ -261,13 +261,13 @@ def curvatures(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32])
         for number, layout in enumerate(model.layout):
             order = descent.order(number)
             for output in range(model.outputs):
-                updater.add_curvatures(number, output, order, found[number][:-1])
+                updater.add_derivatives(number, output, order, found[number][:-1].reshape(1, -1))
             entries = some.nnz if layout.by_feature else some.rows
             found[number][-1] += entries * layout.rows_each * model.outputs
     return found
 
 
 def mean_of(sums: Sequence[list[Floats]]) -> list[Floats]:
-    """Return (lanes + 1) the means of the curvatures of several slices of the rows, for each block."""
+    """Return for each block the mean curvature of each column, given the sums of several slices of the rows."""
     totals = [np.sum(slices, axis=0) for slices in zip(*sums, strict=True)]
     return [total[:-1] / max(1, total[-1]) for total in totals]

@@ -6,14 +6,13 @@ from fmcli.solvers.coordinate.row_slice import RowSlice
 
 class CoordinateUpdater(RowSlice):
     def measure(self, start: int, stop: int) -> float: ...
-    def add_curvatures(self, block: int, output: int, order: NDArray[np.int32], total: NDArray[np.float64]) -> None: ...
     def add_derivatives(
         self,
         block: int,
         output: int,
         order: NDArray[np.int32],
-        slopes: NDArray[np.float64],
         curvatures: NDArray[np.float64],
+        slopes: NDArray[np.float64] | None = None,
     ) -> None: ...
     def run(
         self,

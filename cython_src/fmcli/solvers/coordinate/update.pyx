@@ -179,61 +179,43 @@ cdef class CoordinateUpdater(RowSlice):
                 start = end
         return total
 
-    def add_curvatures(self, int block, int output, const int32_t[::1] order, double[::1] total):
-        """Add the curvatures of the mean loss in each parameter of these rows of a block and class, for their body,
-        with padding, and their weight: total (lanes + 1). Scores and caches must be measured, and there must be no
-        group penalty."""
-        cdef ColumnView v
-        cdef Py_ssize_t i, f, at
-        cdef Columns columns = self.descent.columns[block]
-        self.visit(block, output, None)
-        if total.shape[0] != self.model.block[block].lanes + 1:
-            raise ValueError("total has not the width of the rows")
-        self.begin_view(block, output, &v)
-        for i in range(order.shape[0]):
-            if not 0 <= order[i] < self.model.block[block].rows:
-                raise IndexError("no such row")
-            v.row = order[i]
-            columns.view(v.row, &v)
-            self.select_row(&v)
-            while v.n and self.next_slice(&v):
-                self.load(&v)
-                self.bound_loss(&v, 0, v.n)
-                for f in range(self.quadratic.width):
-                    at = v.at + f if f < v.lanes else total.shape[0] - 1
-                    total[at] += self.quadratic.G[f * self.quadratic.width + f]
-
     def add_derivatives(
-        self, int block, int output, const int32_t[::1] order, double[:, ::1] slopes, double[:, ::1] curvatures
+        self, int block, int output, const int32_t[::1] order, double[:, ::1] curvatures, double[:, ::1] slopes=None
     ):
-        """Add the first and the second derivatives of the mean loss in each parameter of these rows of a block and
-        class: row i of slopes and curvatures belongs to row order[i]: it has the body, with padding, and then the
-        weight. Scores and caches must be measured, and there must be no group penalty."""
+        """Add the second derivatives of the mean loss in each parameter of these rows of a block and class, and the
+        first ones unless `slopes` is None.
+
+        Row i of the arrays belongs to row order[i] and has its body, with padding, and then its weight, if it has one.
+        A single row of curvatures without slopes gets the sum over all rows. Scores and caches must be measured, and
+        there must be no group penalty.
+        """
         cdef ColumnView v
-        cdef Py_ssize_t i, f, at
+        cdef Py_ssize_t i, f, at, place, width
         cdef Columns columns
-        cdef Py_ssize_t width
+        cdef bint weighted, summed = slopes is None and curvatures.shape[0] == 1
         self.visit(block, output, None)
         columns = self.descent.columns[block]
-        width = self.model.block[block].lanes + (self.model.block[block].weight != NULL)
-        if not slopes.shape[0] == curvatures.shape[0] == order.shape[0] or not (
-                slopes.shape[1] == curvatures.shape[1] == width):
-            raise ValueError("the derivatives have not the shape of the rows")
+        weighted = self.model.block[block].weight != NULL
+        width = self.model.block[block].lanes + weighted
+        if not (summed or curvatures.shape[0] == order.shape[0]) or curvatures.shape[1] != width or not (
+                slopes is None or slopes.shape[0] == order.shape[0] and slopes.shape[1] == width):
+            raise ValueError("the derivatives do not have the shape of the rows")
         self.begin_view(block, output, &v)
         for i in range(order.shape[0]):
             if not 0 <= order[i] < self.model.block[block].rows:
                 raise IndexError("no such row")
+            place = 0 if summed else i
             v.row = order[i]
             columns.view(v.row, &v)
             self.select_row(&v)
             while v.n and self.next_slice(&v):
                 self.load(&v)
                 self.bound_loss(&v, 0, v.n)
-                for f in range(self.quadratic.width):
+                for f in range(min(self.quadratic.width, v.lanes + weighted)):
                     at = v.at + f if f < v.lanes else width - 1
-                    if f < v.lanes or self.model.block[block].weight != NULL:
-                        slopes[i, at] += self.quadratic.r[f]
-                        curvatures[i, at] += self.quadratic.G[f * self.quadratic.width + f]
+                    curvatures[place, at] += self.quadratic.G[f * self.quadratic.width + f]
+                    if slopes is not None:
+                        slopes[place, at] += self.quadratic.r[f]
 
     # ValueError unless there is something to update.
     cdef require(self):
