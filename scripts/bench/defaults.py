@@ -32,7 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from judged_sets import SETS, Lines, lines_of
+from judged_sets import OF_TABLES, SETS, Lines, lines_of
 
 from fmcli.cli import group
 from fmcli.errors import BadInputError, DivergedError, UsageError
@@ -58,13 +58,15 @@ MOST_BEHIND = 10  # times the best metric; more counts as much
 Run = dict[str, Any]
 
 
-def split(lines: Lines, number: int, folder: Path) -> tuple[Path, Path]:
-    """Write files of training rows and of held-out rows."""
+def split(lines: Lines, number: int, folder: Path, *, header: int = 0) -> tuple[Path, Path]:
+    """Write files of training rows and of held-out rows; both have the first lines that are the header of a table."""
+    names, lines = lines[:header], lines[header:]
     held = np.zeros(len(lines), dtype=bool)
     held[np.random.default_rng(number).permutation(len(lines))[: round(HELD_OUT * len(lines))]] = True
     paths = folder / "train", folder / "held"
     for path, chosen in zip(paths, (~held, held), strict=True):
-        path.write_bytes(b"".join(line for line, wanted in zip(lines, chosen, strict=True) if wanted))
+        rows = (line for line, wanted in zip(lines, chosen, strict=True) if wanted)
+        path.write_bytes(b"".join([*names, *rows]))
     return paths
 
 
@@ -79,7 +81,9 @@ def trained(options: str, seed: int, train: Path, held: Path) -> tuple[Outcome |
     except DivergedError:
         return None, time.process_time() - begin
     seconds = time.process_time() - begin
-    return evaluate_model(load_model(model), [str(held)], format="auto", threads=1, counts=Counts()), seconds
+    scorer = load_model(model)
+    rows = scorer.tables([str(held)], {})
+    return evaluate_model(scorer, rows, format="auto", threads=1, counts=Counts()), seconds
 
 
 def metric_for(outcome: Outcome, other: Outcome) -> str:
@@ -163,11 +167,11 @@ def judge(name: str, number: int, candidates: Sequence[tuple[str, int]], data: S
     """Append the runs of some options and seeds on a split of a set to the results."""
     lines = lines_of(name, data)
     with TemporaryDirectory() as folder:
-        files = split(lines, number, Path(folder))
-        usual = {name: trained(options, 0, *files)[0] for name, options in USUAL.items()}
+        own, files = OF_TABLES.get(name, ""), split(lines, number, Path(folder), header=name in OF_TABLES)
+        usual = {name: trained(f"{own} {options}", 0, *files)[0] for name, options in USUAL.items()}
         outcomes = {name: outcome for name, outcome in usual.items() if outcome is not None}
         for options, seed in candidates:
-            found = judged(options, seed, files, outcomes)
+            found = judged(f"{own} {options}", seed, files, outcomes)
             one = {"set": name, "split": number, "seed": seed, "options": options, **found}
             with results.open("a") as file:
                 file.write(json.dumps(one) + "\n")

@@ -6,11 +6,12 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import planted
+from planted import Lines
 
 # Test rows of split ui of MovieLens 100K are lines TEST_ROWS (i - 1) to TEST_ROWS i of u.data.
 TEST_ROWS = 20_000
 DAY = 24 * 60 * 60
-Lines = list[bytes]
 
 
 def first(path: Path, rows: int) -> Lines:
@@ -80,7 +81,22 @@ SETS: dict[str, tuple[str, Callable[[Path], Lines]]] = {
         for name in ("abalone", "cadata", "cpusmall", "diabetes")
     },
     **{name: ("", lambda _, name=name: dense(name)) for name in ("digits", "breast_cancer", "wine")},
+    **{
+        name: ("", lambda _, make=make: make())
+        for name, make in {
+            "tags": planted.tag_counts,
+            "plays": planted.log_plays,
+            "context20000": lambda: planted.context_clicks(20_000),
+            "context200000": lambda: planted.context_clicks(200_000),
+            "docstrings": planted.texts,
+            "bands": planted.bands,
+            "houses": planted.houses,
+        }.items()
+    },
 }
+
+# Sets that are tables, whose first line names the columns -> the options that they need.
+OF_TABLES = {"bands": f"--label {planted.LABEL} --loss softmax", "houses": f"--label {planted.LABEL}"}
 
 
 def lines_of(name: str, folders: Sequence[Path]) -> Lines:
