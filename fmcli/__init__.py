@@ -9,7 +9,7 @@ training is one loop (solvers/stochastic/loop.pyx):
 
     for each sample x in this epoch's order:
         model.rows(x)           which parameter rows does it touch?
-        solver.catch_up(rows)   the penalty steps that those rows have missed
+        solver.catch_up(rows)   the penalty steps that these rows have missed
         score = model.score(x)
         model.gradient(x, loss.slope(y, score))     fills the sparse gradients
         solver.step(gradients)  rows <- prox(rows - step)
@@ -61,8 +61,8 @@ closed form. Its `state`, with the model's live arrays, determines the rest of a
 
 The folders
 -----------
-Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
-above it in this list, so that there are no circles; there are none of the folders within them, either:
+Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only folders
+above it in this list, so there are no circles. Nor do nested folders import each other in a circle:
 
     system        memory, cores, threads, signals, locks, remote files, what recognizes an input, files that are written
                   whole or not at all
@@ -120,8 +120,8 @@ above it in this list, so that there are no circles; there are none of the folde
     drawing       figures: panels of curves as SVG, from the logs of runs
     cli           a module for each command, and a folder for `train`: its options, the rows, the run, the log, and for
                   `evaluate`: its request, the measuring, the comparison with another model, the report;
-                  cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
-                  the words of other tools
+                  cli/rows has the commands that write rows, cli/choosing the commands that compare options, and
+                  cli/spellings the words of other tools
 
 errors.py, names.py, text.py and records.py, which every module may import, have the errors with their exit statuses,
 the search for the name that a misspelled one stands for, the format of numbers and names in messages, and dataclasses
@@ -177,7 +177,7 @@ subclasses of FmcliError, each with its exit status, and with the options that h
 (cli/flags.py); it never prints and never imports click.
 """
 
-TYPE_CHECKING = False  # not that of typing, whose import would be the longest part of this one
+TYPE_CHECKING = False  # not imported from typing, which would take longer than the rest of this module
 if TYPE_CHECKING:
     from fmcli.api.data import Data, read
     from fmcli.api.model import Model

@@ -11,7 +11,7 @@ import sys
 # `signal` would import other modules.
 from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
 
-TYPE_CHECKING = False  # that of `typing`, which would import other modules
+TYPE_CHECKING = False  # not imported from typing, which would import other modules
 if TYPE_CHECKING:
     from typing import NoReturn
 

@@ -13,7 +13,7 @@ LEAVE_OUT = object()
 
 @dataclass(frozen=True)
 class Also:
-    """A value that is needed beside those of other options."""
+    """A value that is needed besides the values of other options."""
 
     value: Any
 

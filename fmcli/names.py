@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from fmcli.errors import UsageError
 
-# A suggestion has one wrong letter for each so many of the name, or one in all, and at least one right letter; at
-# most MOST are made.
+# A suggestion has at most one wrong letter per LETTERS_PER_ERROR letters of the name, or one in all, and at least one
+# right letter. There are at most MOST suggestions.
 LETTERS_PER_ERROR, MOST = 3, 3
-# All names are listed if there are at most so many: with suggestions, and without.
+# The largest number of names that are listed in full, with suggestions and without.
 SHORT_LIST, LIST = 12, 40
 
 
@@ -43,8 +43,8 @@ def one_of(names: Sequence[str]) -> str:
 
 
 def close(name: str, names: Collection[str]) -> list[str]:
-    """Return similar names, the most similar ones first: those that begin with this one, then those that have it as one
-    of their words, then those with few other letters. Case, dashes, and "_" or "-" make no difference."""
+    """Return similar names, the most similar first: names that begin with this one, then names with it as one of their
+    words, then names with few other letters. Case, dashes, and "_" or "-" make no difference."""
 
     def plain(text: str) -> str:
         return text.lower().lstrip("-").replace("_", "-")

@@ -2,8 +2,8 @@
 
 `dataclasses.dataclass` writes up to six methods for each class as text, and compiles these whenever the class is
 defined: a quarter of the time that a short command takes. Here, the methods loop over the fields instead, so that an
-object takes longer to make, and a class hardly any time. Fields are those of `dataclasses`, whose functions, such as
-`replace`, know these classes.
+object takes longer to make, and a class hardly any time. Fields are `dataclasses` fields, so functions such as
+`replace` accept these classes.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def value_word(value: object) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text with the escapes of those characters that are not printable: \n, \x1b. A terminal obeys some of
-    them, line breaks would begin a further line of a log, and marks of direction change the order of what is read."""
+    r"""Return a text with escapes for characters that are not printable: \n, \x1b. A terminal obeys some of them, line
+    breaks would begin another line of a log, and direction marks change the order in which text is read."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
@@ -72,7 +72,7 @@ def printable(name: str) -> str:
 
 
 def printable_json(value: object, indent: int | None = None) -> str:
-    """Return a value as JSON for people to read, with escapes for those characters only that are not printable."""
+    """Return a value as JSON for people to read, with escapes only for characters that are not printable."""
     import json
 
     text = json.dumps(value, ensure_ascii=False, indent=indent)

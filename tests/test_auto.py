@@ -246,8 +246,8 @@ def test_the_table_of_trials_says_which_were_not_trained():
         TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", TrialResult(1, None, (), True)),
     ]
     log_trials(log, trials)
-    said = [re.search("is taken|not reached|(?= usual)", line)[0] for line in log[1:]]
-    assert said == ["is taken", "not reached", ""]
+    said = [re.search("chosen|not reached|(?= usual)", line)[0] for line in log[1:]]
+    assert said == ["chosen", "not reached", ""]
     later = [replace(trials[2], reached=TrialResult(9, 0.4, (7,), False)), replace(trials[0], number=3)]
     log_trials(log, later)
-    assert log[-1] == "trial 3 is taken: those before it are not clearly better"
+    assert log[-1] == "trial 3 is chosen: the trials before it are not clearly better"

@@ -43,9 +43,7 @@ def test_a_loss_that_rises_far_above_the_constants_is_divergence():
 
 
 def test_a_single_epoch_is_judged_by_the_model_that_it_leaves():
-    with pytest.raises(
-        DivergedError, match=r"the model's loss on the training rows is .*, that of the best constant 0.5"
-    ):
+    with pytest.raises(DivergedError, match=r"the model's loss on the training rows is .*, the best constant's 0.5"):
         job.train(plan(2.2, bias=False, epochs=1))
     assert job.train(plan(2.2, bias=False, epochs=1, keywords={"stream": True})).best == 1
     with pytest.raises(DivergedError, match="epoch 2"):

@@ -250,7 +250,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
 @pytest.mark.parametrize(("model", "solver"), FEW_PAIRS)
 def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
     """But a sampler draws cold features that have parameters from their prior, unless rows have a norm without them, or
-    the field of a feature is not that of its neighbors."""
+    a feature and its neighbors have different fields."""
     train, _ = planted(model, "squared", rows=FEW)
     wide = Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES, train.field)
     for epochs in (0, 2):

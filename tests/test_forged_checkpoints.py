@@ -61,7 +61,7 @@ INVALID = {
     "too many vectors": (LBFGS, "0.trainer.counts", changed_at(2, 99), "counts is 99; it must be from 0 to"),
     "a vector": (LBFGS, "0.trainer.gradient", changed_at(0, np.inf), "gradient has numbers that are not finite"),
     "an unknown array": (LBFGS, "0.trainer.more", lambda _: number(0), "the array 'more' is unknown"),
-    "another run": (LBFGS, "x.updates", lambda _: number(0), "its arrays are not those of such a run"),
+    "another run": (LBFGS, "x.updates", lambda _: number(0), "its arrays do not fit the run"),
 }
 
 

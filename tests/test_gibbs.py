@@ -319,7 +319,7 @@ def test_another_seed_and_a_continued_run_have_other_numbers(tmp_path):
             "pn",
             None,
             {},
-            "mcmc draws parameters in which scores are affine, and those of pn are not; use model lifted-pn",
+            "mcmc draws parameters in which scores are affine, which scores of pn are not; use model lifted-pn",
         ),
         ("kernel-basis", None, {}, "kernel-basis is solved in closed form"),
         ("sglfm", None, {}, "sglfm needs l1 and group_l1, which mcmc does not support"),

@@ -140,7 +140,7 @@ def test_a_memory_error_has_the_numbers_the_purpose_and_a_solution(machine):
 def test_memory_already_held_is_not_required_again(machine):
     root = machine({"proc/meminfo": meminfo(100)})
     require(150 * MIB, "reading", root, held=50 * MIB)
-    with pytest.raises(NotEnoughMemoryError, match=r"49\.0 MiB of which are already in use"):
+    with pytest.raises(NotEnoughMemoryError, match=r"\(49\.0 MiB are already in use\)"):
         require(150 * MIB, "reading", root, held=49 * MIB)
 
 

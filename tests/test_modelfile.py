@@ -505,7 +505,7 @@ class TestForgery:
         del header["__metadata__"]["fmcli.tensor_crc32"]
         if text is not None:
             header["__metadata__"]["fmcli.tensor_crc32"] = text
-        assert "its checksums are not those of its tensors" in refusal(path, forge(header, tensors))
+        assert "its checksums do not fit its tensors" in refusal(path, forge(header, tensors))
 
 
 def test_a_large_model_opens_at_once(path):

@@ -128,8 +128,8 @@ def test_partners_must_be_rows():
 @pytest.mark.parametrize(
     ("solver", "options", "words"),
     [
-        ("cd", {}, "bpr is of pairs of rows, of which cd would need all in each step; use another solver"),
-        ("lbfgs", {}, "bpr is of pairs of rows, of which lbfgs would need all in each step"),
+        ("cd", {}, "bpr compares pairs of rows, and cd would need all pairs in each step; use another solver"),
+        ("lbfgs", {}, "bpr compares pairs of rows, and lbfgs would need all pairs in each step"),
         ("adagrad", {"round_size": 4}, "loss bpr cannot train in rounds; leave out round_size 4"),
     ],
 )

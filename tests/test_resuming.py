@@ -111,7 +111,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
 @pytest.mark.parametrize(
     ("model", "loss", "options", "message"),
     [
-        ("shfm", None, {}, "a model of kind fm, whose parameters are not those of shfm"),
+        ("shfm", None, {}, "a model of kind fm, whose parameters do not fit shfm"),
         ("kernel-basis", None, {}, "is solved from its data"),
         (None, None, {"rank": 5}, "has V of shape .*, this run"),
         (None, None, {"linear": False}, "differ in having w"),

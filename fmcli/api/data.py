@@ -178,7 +178,7 @@ def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.floa
         return numbers, NUMBERS
     texts = np.array([name_of(one) for one in label.tolist()], dtype=object)
     if known == NUMBERS:
-        raise BadInputError(f"y has labels that are texts, such as {texts[0]!r}, but those of training are numbers")
+        raise BadInputError(f"y has labels that are texts, such as {texts[0]!r}, but training labels are numbers")
     names = tuple(sorted(set(texts), key=str.encode)) if known is None else known
     place = {name: at for at, name in enumerate(names)}
     for text in set(texts) - place.keys():

@@ -17,7 +17,7 @@ from fmcli.errors import (
     UsageError,
 )
 
-# The errors that are built-in ones, too, so that callers need not know those of this package.
+# Errors that are also built-in errors, so callers need not know the classes of this package.
 BUILT_IN: dict[type[FmcliError], type[Exception]] = {
     UsageError: ValueError,
     BadInputError: ValueError,

@@ -114,7 +114,7 @@ class Model:
 
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
-        """The arrays by the names of the papers, such as ``bias``, ``w``, ``V``; of several draws, those of the last.
+        """The arrays by the names of the papers, such as ``bias``, ``w``, ``V``; with several draws, the last draw's.
 
         An axis of features has an entry for each feature 0, 1, ..; if the model has a dictionary of names, in the order
         of the array ``features``. Raises NotEnoughMemoryError.
@@ -269,9 +269,9 @@ class Model:
         top : int
             The number of items for each context.
         seen : sparse matrix, frame, or files, optional
-            Pairs that are left out. Of a matrix of shape (contexts, items), those with an entry; of a frame or a table,
-            such as the training rows, those of its rows: with a cell of ``given`` and one of ``over``, which are frames
-            or tables, too, in the first column with features of each.
+            Pairs to leave out: the entries of a matrix of shape (contexts, items), or the rows of a frame or a table,
+            such as the training rows. A row has a cell of ``given`` and a cell of ``over``, which are also frames or
+            tables, in the first column with features of each.
         threads : int, optional
             By default, one for each core.
 

@@ -62,7 +62,7 @@ def import_model(
     labels : pair of numbers, optional
         The labels of the two classes, the smaller one first; by default, 0 and 1.
     clip : pair of numbers, optional
-        The range of predictions, for loss "squared"; libFM clips to that of its training labels.
+        The range of predictions, for loss "squared"; libFM clips to the range of its training labels.
     norm : bool, optional
         Whether a model of xLearn scales rows to unit length, as it usually does for field-aware models.
 

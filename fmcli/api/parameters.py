@@ -24,7 +24,7 @@ WIDTH = 100
 RENAMED = {"seed": "random_state", "threads": "n_jobs"}
 
 
-# The choices that functions have, those that estimators do not, and the default of each in a signature.
+# The choices of functions, the choices that estimators lack, and the default of each choice in a signature.
 PARAMETERS: Mapping[str, Option] = {name: choice for name, choice in CHOICES.items() if not choice.absent}
 OF_ROWS = tuple(name for name, choice in PARAMETERS.items() if choice.of_rows)
 

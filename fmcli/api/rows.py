@@ -232,8 +232,8 @@ def of_pair(
     fields: ArrayLike | None = None,
     group: ArrayLike | None = None,
 ) -> Data:
-    """Return rows with labels; the parameters are those of Data, but X may be a frame, whose columns are those of a
-    table. Raises BadInputError and UsageError."""
+    """Return rows with labels. Parameters are as in Data, but X can be a frame, which is read like a table. Raises
+    BadInputError and UsageError."""
     if not is_frame(X):
         require_names(X, form.schema)
         return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
@@ -339,8 +339,8 @@ def chunk_rows(
     """Yield the rows of each chunk, as the rows of a text are yielded (see `stored.caching.pieces`). Raises
     BadInputError and UsageError.
 
-    change : what is done to them.
-    groups : gets the number of each group, of which chunks may have parts; None: there may be none.
+    change : the function that is applied to them.
+    groups : gets the number of each group; chunks can have parts of a group. None: groups are refused.
     """
     places = {name: place for place, name in enumerate(form.names or NUMBERS)}
     first: tuple[bool, ...] | None = None
@@ -368,7 +368,7 @@ def chunk_rows(
 
 
 def with_groups(data: Data, name: str, groups: dict[Any, int]) -> Data:
-    """Return rows with the numbers of their groups in all chunks, of which new ones are added. Raises UsageError."""
+    """Return rows with the numbers of their groups in all chunks; new groups get new numbers. Raises UsageError."""
     refuse(
         data._groups is None, f"{name} has the groups of files, which may continue in others; give all files at once"
     )

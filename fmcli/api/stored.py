@@ -1,4 +1,4 @@
-"""Rows larger than memory: a cache of files, tables, frames or chunks, as that of ``fmcli train --disk``."""
+"""Rows larger than memory: a cache of files, tables, frames or chunks, as ``fmcli train --disk`` makes it."""
 
 from __future__ import annotations
 

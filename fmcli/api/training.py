@@ -195,7 +195,7 @@ def validating(valid: Any, read: GivenRows, spec: Spec, *, auto: bool) -> tuple[
 
 
 def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
-    """Return the model to resume from; None if there is none. Raises UsageError and those of `load_warm_start`.
+    """Return the model to resume from; None if there is none. Raises UsageError and the errors of `load_warm_start`.
 
     several : whether it may be an ensemble.
     """
@@ -278,7 +278,7 @@ def plan_of(read: GivenRows, valid: Dataset | None, settings: Settings, choices:
 
 
 def alternatives_of(choices: Choices, spec: Spec) -> list[Spec]:
-    """Return the other kinds and solvers that are compared with those of a spec."""
+    """Return the other kinds and solvers to compare with the spec's."""
     return suited(spec, made(choices), model_given=choices.model is not None)[1]
 
 

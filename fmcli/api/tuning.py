@@ -84,8 +84,8 @@ def tune(
     sampler : {"near", "random", "tpe"}
         How options are drawn: near the best ones so far, anywhere, or by the TPE of Optuna.
     path : int, optional
-        In place of a search, train models of so many strengths of one penalty, each of which begins from the parameters
-        of the one before; ``sparsity`` of a trial is its share of zeros.
+        In place of a search, train models with this number of strengths of one penalty. Each model starts from the
+        parameters of the previous one; ``sparsity`` of a trial is its share of zeros.
     folds : int, optional
         On how many folds of the rows trials are compared; by default 5, 1 of more than 50,000 rows.
     study : str or path, optional

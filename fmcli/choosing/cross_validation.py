@@ -205,8 +205,8 @@ def cross_validate(
 
 
 def memory_of_folds(plan: Plan, members: int, shared: int, folds: Sequence[Fold], together: int) -> MemoryNeed:
-    """Return the memory that the models of folds need, so many at a time, with the rows that a model predicts, and its
-    scores and predictions, which are kept.
+    """Return the memory that the models of folds need, `together` at a time, with the rows that a model predicts, and
+    the scores and predictions, which are kept.
 
     plan : of a fold; shared : bytes of all rows as they were read.
     """
@@ -302,7 +302,7 @@ def mean_of(values: Sequence[float]) -> Mean:
 def difference_of(first: Sequence[Validated], other: Sequence[Validated], metric: str) -> Mean:
     """Return the mean difference of a metric on the same folds, and its standard error.
 
-    The error is that of Nadeau and Bengio (2003, section 3), which counts that folds share training rows: the variance
+    The error follows Nadeau and Bengio (2003, section 3), because folds share training rows: the variance
     of J differences, times 1/J + (rows to predict) / (rows to train on), in place of 1/J.
     """
     differences = [one.metrics[metric] - two.metrics[metric] for one, two in zip(first, other, strict=True)]

@@ -1,6 +1,6 @@
 """Folds: which rows each run of a cross-validation trains on, and which it predicts.
 
-Without shuffling, folds are those of scikit-learn's KFold, StratifiedKFold, GroupKFold and TimeSeriesSplit.
+Without shuffling, folds equal scikit-learn's KFold, StratifiedKFold, GroupKFold and TimeSeriesSplit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fmcli.text import quote
 # The number of a row that no fold predicts: all folds train on it, or the later folds.
 ALWAYS = -1
 FEWEST, LARGEST_SEED = 2, 2**62
-# Tasks whose labels are classes, of which each fold has its share.
+# Tasks whose labels are classes: each fold has its share of each class.
 OF_CLASSES = ("binary", "classes")
 
 # The fold of each row, from 0, or ALWAYS.
@@ -111,8 +111,8 @@ def stratified(classes: NDArray[np.float64], folds: int, random: np.random.Gener
 
 
 def of_groups(groups: NDArray[np.int32], folds: int, random: np.random.Generator | None) -> Numbers:
-    """Return the fold of each row, which is that of its group: in random order, as `split --by-group` has them; or each
-    group, the largest ones first, in the fold with the fewest rows so far, as in GroupKFold."""
+    """Return the fold of each row, the same for all rows of a group. Groups are in random order, as in `split
+    --by-group`; or each group, the largest first, goes to the fold with the fewest rows so far, as in GroupKFold."""
     if random is not None:
         rule = ByGroup([Fraction(1)] * folds, int(random.integers(LARGEST_SEED)))
         keys = rule.keys(groups.astype(np.int64), np.zeros(0))
@@ -129,8 +129,8 @@ def of_groups(groups: NDArray[np.int32], folds: int, random: np.random.Generator
 
 
 def in_time(times: NDArray[np.int32], folds: int) -> Numbers:
-    """Return the fold of each row, in the order of time, with ALWAYS for the first rows: the sizes are those of
-    TimeSeriesSplit, as nearly as rows of one time let them. Raises UsageError if there are too few times."""
+    """Return the fold of each row, in the order of time, with ALWAYS for the first rows. Sizes are as close to
+    TimeSeriesSplit's as rows of equal times allow. Raises UsageError if there are too few times."""
     rows, size = len(times), len(times) // (folds + 1)
     several = len(np.unique(times))
     if several <= folds:

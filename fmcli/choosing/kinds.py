@@ -16,7 +16,7 @@ from fmcli.training.planning import Plan
 
 
 class Group:
-    """A kind and a solver: the run by the usual options, those of drawn options, and the ranges of these."""
+    """A kind and a solver: the run with default options, the runs with drawn options, and the ranges of the draws."""
 
     def __init__(self, usual: Candidate, ranges: Mapping[str, Range]) -> None:
         self._usual = usual.plan.spec.values
@@ -27,8 +27,8 @@ class Group:
         self.add(usual)
 
     def add(self, candidate: Candidate) -> None:
-        """Take another run. The places of its values in the ranges are kept: among thousands of short runs, finding
-        those of all again for each new one took a quarter of the time."""
+        """Add another run, and keep the places of its values in the ranges: finding the places of thousands of short
+        runs again for each new run took a quarter of the time."""
         values = candidate.plan.spec.values
         places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
         self.candidates.append(candidate)
@@ -40,11 +40,11 @@ class Group:
         return min((one for one in self.candidates if one.begun), key=Candidate.rank, default=self.candidates[0])
 
     def closest(self, among: Collection[Candidate], usual: Candidate) -> Candidate | None:
-        """Return the run among these that is closest to the usual options, of those of the kind that are clearly better
-        than the usual one and as good as the best; None if the best one is not clearly better.
+        """Among this kind's runs, return the run closest to the defaults that is clearly better than the default run
+        and as good as the best one; None if the best run is not clearly better.
 
-        The best of many is good by chance, too, and options far from the usual ones, which are good on many sets, more
-        often so: of a search on ratings, it reached .9050 on other rows, the closest one .9026.
+        The best of many runs owes part of its lead to chance, above all far from the defaults, which are good on many
+        sets: in a search on ratings, the best run reached .9050 on other rows, the closest one .9026.
         """
 
         def clear(one: Candidate) -> bool:
@@ -77,15 +77,15 @@ class Group:
         return {name: value for name, value in found.items() if OPTIONS[name].permits(value)}
 
     def tried(self) -> Iterator[Tried]:
-        """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
+        """Yield the results of runs, also of runs that have not started, if all their values have places."""
         for candidate, places in zip(self.candidates, self._places, strict=True):
             if len(places) == len(self.ranges):
                 yield Tried(places, candidate.rank() if candidate.begun or candidate.subset else None)
 
 
 def ranges_of(plan: Plan) -> dict[str, Range]:
-    """Return the ranges of the options of a run that were not given, by the registry. Those of linear weights, or of
-    factors, need some, and those that are relative a usual value."""
+    """Return the ranges of the options of a run that were not given, by the registry. Options of linear weights or
+    factors need a model that has them, and relative ranges need a default value."""
     spec, asked, terms = plan.spec, plan.settings.spec, terms_of(plan)
     kind = MODELS[spec.model]
 

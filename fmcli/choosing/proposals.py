@@ -42,8 +42,8 @@ def anywhere(ranges: Mapping[str, Range], reached: Sequence[Tried], random: np.r
 
 
 def near(ranges: Mapping[str, Range], reached: Sequence[Tried], random: np.random.Generator) -> Places:
-    """Return places near those of one of the best trials, or anywhere. They may be outside of ranges that are relative
-    to usual values, because these only say where to begin."""
+    """Return places near one of the best trials, or anywhere. They may lie outside ranges relative to defaults, because
+    these ranges only say where to begin."""
     best = sorted((one for one in reached if one.rank is not None), key=lambda one: one.rank or 0.0)[:BEST]
     if not best or random.random() < ANYWHERE:
         return anywhere(ranges, reached, random)

@@ -23,12 +23,12 @@ from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
 from fmcli.training.trained import Epoch
 
-# A run has learned nothing if its metric is that of the best constant but for so small a part of it.
+# A run has learned nothing if its metric differs from the best constant's by less than this part of it.
 NOTHING = 1e-3
 
 
 def of_epochs(spec: Spec, epochs: int) -> Spec:
-    """Return the spec of a run of at most so many epochs, whose burn-in, if it has one, is as large a share of them."""
+    """Return the spec of a run of at most this number of epochs. A burn-in keeps its share of the epochs."""
     values = {**spec.values, "epochs": epochs}
     if "burn_in" in values and epochs < spec.values["epochs"]:
         values["burn_in"] = min(values["burn_in"], epochs // 2)
@@ -54,7 +54,7 @@ class Room:
         self.size, self._taken, self._turn = size, 0, Lock()
 
     def take(self, size: int) -> bool:
-        """Take so many bytes, if they are left; return whether they are."""
+        """Take this number of bytes if they are left. Returns whether they were."""
         with self._turn:
             is_left = self._taken + size <= self.size
             self._taken += size if is_left else 0
@@ -142,7 +142,7 @@ class FoldFit:
     room : for what it keeps where it pauses.
     followed : whether another one will begin from its own.
     outcome : of the best epoch so far, on the held-out rows.
-    values : the choosing metric of each epoch there; constant : that of the best constant.
+    values : the choosing metric of each epoch there; constant : the best constant's.
     sparsity, parameters : of the best epoch; parameters only if another run follows.
     best : the best epoch; ended : whether more epochs would change nothing.
     """
@@ -173,7 +173,7 @@ class FoldFit:
     def train(
         self, epochs: int, threads: int | None = None, on_epoch: Callable[[Epoch], None] = lambda epoch: None
     ) -> bool:
-        """Train to so many epochs in all; return whether it was possible. on_epoch : called with each one that is new.
+        """Train up to the given number of epochs. Returns whether it was possible. on_epoch : called for each new one.
 
         Raises LateError.
         """

@@ -131,7 +131,7 @@ class Study:
         return len({number for number, *_ in self._known})
 
     def known(self, number: int, asked: int, rows: int) -> TrialResult | None:
-        """Return what a trial has reached in so many epochs on so many rows, if it is known."""
+        """Return the result of a trial after `asked` epochs on `rows` rows, if it is known."""
         return self._known.get((number, asked, rows))
 
     def add(self, trial: TrialRecord) -> None:

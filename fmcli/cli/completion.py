@@ -1,6 +1,6 @@
 """fmcli completion: the scripts that make shells complete command lines.
 
-A script sends a request by starting fmcli with the current words in its environment (the protocol is that of
+A script sends a request by starting fmcli with the current words in its environment (the protocol of
 click.shell_completion), and `run` answers it.
 """
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NUMPY, TEXT, MODEL, JSON = ".npz", ".txt", ".fm", ".json"
-# The endings of files that have the form of an option, and of those without one.
+# The endings of files in the form of an option, and of files without one.
 ENDINGS = {
     "--kernel-form": (NUMPY, MODEL),
     "--qubo": (JSON, TEXT),

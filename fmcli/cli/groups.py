@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
     from fmcli.training.setup.held import Held
 
-QUERY = "qid"  # groups are those of query numbers
+QUERY = "qid"  # rows of one query number are a group
 
 
 def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -> RowGroups | None:
@@ -51,10 +51,10 @@ def with_held(ranking: RowGroups | None, choices: Choices, by: Held | None) -> R
     own = held_of(choices)
     held = by or own
     if by and own.column and (by.column, by.times) != (own.column, own.times):
-        raise UsageError("the groups, or times, of --holdout and those of folds must be the same column")
+        raise UsageError("the groups, or times, of --holdout and of folds must be the same column")
     if held.group and ranking and (held.group != ranking or held.column != (choices.group_field or QUERY)):
         whose = "folds" if by else "--holdout"
-        raise UsageError(f"the groups of {whose} and those of ranking must be the same; see --group-field")
+        raise UsageError(f"{whose} and ranking must have the same groups; see --group-field")
     return held.group or ranking
 
 

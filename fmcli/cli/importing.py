@@ -61,14 +61,14 @@ def pair(value: str) -> tuple[float, float]:
     "--labels",
     type=pair,
     metavar="LOW,HIGH",
-    help="The labels of the two classes; probabilities are those of HIGH. [default: 0,1]",
+    help="The labels of the two classes; predictions are the probability of HIGH. [default: 0,1]",
 )
 @option(
     "run",
     "--clip",
     type=pair,
     metavar="LOW,HIGH",
-    help="Clip predictions to this range, for loss squared; libFM clips to that of its training labels. "
+    help="Clip predictions to this range, for loss squared; libFM clips to the range of its training labels. "
     "[default: none]",
 )
 @option(

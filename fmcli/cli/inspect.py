@@ -57,7 +57,7 @@ TITLES = {
     "run",
     "--verify",
     is_flag=True,
-    help="Verify all checksums; by default only that of the header if a model is larger than 256 MB.",
+    help="Verify all checksums; by default, models larger than 256 MB have only their header verified.",
 )
 @option(
     "data",
@@ -71,8 +71,8 @@ TITLES = {
     "data",
     "--similar",
     metavar="FEATURE",
-    help="List the features that are most like FEATURE, by the cosine of their factors, and what both add to the score "
-    "if they occur together, instead of showing the model: those of the same column of a table, else all.",
+    help="List the features most similar to FEATURE, by the cosine of their factors, and what both add to the score if "
+    "they occur together, instead of showing the model: features of the same column of a table, else all features.",
 )
 @option(
     "data",

@@ -8,7 +8,7 @@ import click
 
 # Longer lines are hard to read, however wide the terminal is; narrower than this, lines are not wrapped any further.
 MOST_COLUMNS, FEWEST_COLUMNS = 100, 40
-# Help leaves so many columns free, as click does.
+# The columns that help leaves free, as click does.
 MARGIN = 2
 # Longer terms of a list of definitions have a line of their own.
 LONGEST_TERM, SPACING = 30, 2
@@ -19,14 +19,14 @@ UNLIMITED = 1 << 20
 
 
 def columns() -> int:
-    """Return columns to write to: those of the terminal or $COLUMNS, but not more than can be read well."""
+    """Return the width of text in columns: the terminal's or $COLUMNS, but at most a readable width."""
     import shutil
 
     return max(min(shutil.get_terminal_size().columns, MOST_COLUMNS), FEWEST_COLUMNS)
 
 
 def columns_of_tables() -> int:
-    """Return columns that a table of figures can have: those of the terminal or $COLUMNS."""
+    """Return the width of a table of figures in columns: the terminal's or $COLUMNS."""
     import shutil
 
     return shutil.get_terminal_size((UNLIMITED, 0)).columns

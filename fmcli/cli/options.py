@@ -221,7 +221,7 @@ class SectionCommand(click.Command):
 
 
 def example_lines(example: str, width: int) -> list[str]:
-    """Return the lines of an example with an indent of 2; those of a command can be copied into a shell."""
+    """Return the lines of an example with an indent of 2; the lines of a command can be copied into a shell."""
     room = width - len("  ")
     if example.startswith("#"):
         return wrapped(example, room, "", "# ")

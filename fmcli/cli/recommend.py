@@ -66,7 +66,7 @@ class RecommendRequest:
     cls=SectionCommand,
     name="recommend",
     examples=[
-        "# Ten items for each user, without those of the training rows.",
+        "# Ten items for each user, without items in the training rows.",
         "fmcli recommend ratings.fm --given users.csv --over films.csv --seen ratings.csv > top.tsv",
         "# With the titles of films, and the three largest reasons for each.",
         "fmcli recommend ratings.fm --given users.csv --over films.csv --show title --explain 3",
@@ -84,7 +84,7 @@ class RecommendRequest:
     required=True,
     type=InputFile(),
     metavar="FILE",
-    help='Rows of features, or a table, for each of which items are recommended, such as users; "-" is standard input.',
+    help='Rows of features, or a table, such as users: each row gets recommendations. "-" is standard input.',
 )
 @option(
     "data",

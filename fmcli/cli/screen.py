@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The first screen has at most so many lines of 80 columns; examples are shown if they fit.
+# The most lines of 80 columns on the first screen; it has examples if they fit.
 MOST_LINES = 45
 
 # command -> title -> option, by its name as an argument -> its line. Commands with short help have no screen.
@@ -46,7 +46,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
     "tune": {
         "Search": {
             "trials": "Number of trials [50]",
-            "max_seconds": "End after so many seconds",
+            "max_seconds": "Stop after this many seconds",
             "folds": "Compare on folds [5 of few rows, else 1]",
             "holdout": "Compare on a share of the rows",
             "valid": "Compare on other rows",
@@ -54,8 +54,8 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "study": "Keep the trials in a file, and go on from there",
         },
         "Options, as NAME or A,B,C or A..B": {
-            "model": "Kinds of models [those of train --auto]",
-            "solver": "Solvers [those of train --auto]",
+            "model": "Kinds of models [as in train --auto]",
+            "solver": "Solvers [as in train --auto]",
             "rank": "Number of factors [2,4,8,16,32 for most kinds]",
             "l2": "Strength of the L2 penalty [around the usual one]",
             "loss": "Loss [by the labels]",
@@ -154,8 +154,8 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "join": "Join a table on this column",
         },
         "Table": {
-            "columns": "Names of the columns [those of the header]",
-            "delimiter": "What separates cells [found in the first line]",
+            "columns": "Names of the columns [from the header]",
+            "delimiter": "Separator of cells [found in the first line]",
             "decimal": "Decimal mark of numbers such as 1.067,5 or 1,067.5",
             "sql": "The result of a query in place of a file",
             "schema": "What the columns are, from this file",

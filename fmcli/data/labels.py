@@ -280,7 +280,7 @@ def levels(label: Floats, loss: str) -> tuple[float, ...]:
     low, high = float(label.min()), float(label.max())
     if not (0 < high - low < FEW_CLASSES and (label == np.round(label)).all()):
         raise BadInputError(
-            f"loss {loss} takes integers, of which at most {FEW_CLASSES} lie from the smallest to the largest one, but "
+            f"loss {loss} takes at most {FEW_CLASSES} consecutive integers, but "
             f"the labels are {listed(label[:SOME_LABELS])}",
             loss={"squared": "to fit them as numbers"},
         )

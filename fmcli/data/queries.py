@@ -129,7 +129,7 @@ class QueryText(StreamText):
             connection = _connect(self._duckdb)
             self._require_select(connection, query)
             super().__init__(connection.sql(with_types(connection, query, name)), name, used)
-            self.types = {}  # their cells tell, as those of text do
+            self.types = {}  # the cells tell, as in text
         except self._duckdb.Error as error:
             raise self._located(error) from error
         except (RuntimeError, UnicodeDecodeError) as error:  # from the binding, which makes Python strings of names

@@ -38,9 +38,9 @@ LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search"
 # Kind of figure -> what it shows.
 KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
-    TIME: "the metrics over the seconds of training, or the best value so far over those of a search",
+    TIME: "the metrics over the seconds of training, or the best value so far over the seconds of a search",
     PATH: "the metrics and the share of zeros over an option in which runs differ, such as l1",
-    SEARCH: "the best value so far, by the number of trials, and those of the best kinds and solvers",
+    SEARCH: "the best value so far, by the number of trials, for all trials and for the best kinds and solvers",
     CALIBRATION: "observed shares over predicted probabilities",
 }
 # More curves in a panel are hard to tell apart.
@@ -146,7 +146,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
             return of_path(runs, metrics)
         return of_epochs(runs, metrics, by_time=kind == TIME)
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInputError(f"{next(iter(files))}: its events are not those of a log of fmcli") from error
+        raise BadInputError(f"{next(iter(files))}: its events are not a log of fmcli") from error
 
 
 def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple[str, LoggedRun]]:
@@ -286,7 +286,7 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
                 name = file if several else " ".join(kind) if kind else "all"
                 curves[name] = [x for x, _ in points], best
         except (KeyError, TypeError, AttributeError) as error:
-            raise BadInputError(f"{path}: its events are not those of a search") from error
+            raise BadInputError(f"{path}: its events are not a log of a search") from error
     caption = "The best value by the time of the search" if by_time else "The best value by the number of trials"
     panels = {f"valid-{metric}": checked(SEARCH, curves)}
     return Figure(caption, "seconds" if by_time else "trial", "", panels, log_x=by_time)

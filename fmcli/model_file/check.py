@@ -246,9 +246,9 @@ def check_norm_of_all(kind: ModelEntry, meta: Mapping[str, Any]) -> None:
     norm, without scaling, a dictionary or hashes."""
     options = meta["options"]
     if not ("fields" in kind.context and options["norm"] and not names_of(options[SCALE])):
-        refuse("the norm of its rows is that of all features, but it has no norm or no fields, or scales columns")
+        refuse("the norm of its rows counts all features, but it has no norm or no fields, or scales columns")
     if meta["dictionary"] is not None or meta["hash"] is not None:
-        refuse("the norm of its rows is that of all features, but it has a dictionary or hashes")
+        refuse("the norm of its rows counts all features, but it has a dictionary or hashes")
 
 
 def check_ids(meta: Mapping[str, Any]) -> None:
@@ -257,9 +257,9 @@ def check_ids(meta: Mapping[str, Any]) -> None:
     if sizes is not None and (hashed is not None or meta["columns"] is not None):
         refuse("it has a dictionary, and hashed ids or columns for some features only")
     if sizes is not None and sizes["numbers"] + sizes["names"] + sizes["shared"] != meta["features"]:
-        refuse("the number of ids in its dictionary is not that of its features")
+        refuse("its dictionary has another number of ids than features")
     if hashed is not None and meta["features"] != 1 << hashed["bits"]:
-        refuse("its number of features is not that of the hashes")
+        refuse("its number of features does not fit its hashes")
 
 
 def check_known(meta: Mapping[str, Any]) -> None:
@@ -410,7 +410,7 @@ def check_calibration(numbers: NDArray[Any]) -> None:
         rises = (np.diff(score) > 0).all() and (np.diff(probability) >= 0).all()
         is_valid = bool(rises and probability[0] >= 0 and probability[-1] <= 1)
     if not is_valid:
-        refuse(f"the array {CALIBRATION} has numbers that are not those of a calibration")
+        refuse(f"the array {CALIBRATION} is not a valid calibration")
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:

@@ -183,7 +183,7 @@ def _parsed(file: memoryview, path: str, *, verify: bool = False, kind: str = MO
         tensors = dict(_views(file, start, layout))
         checksums = _parse(metadata.pop(TENSOR_CHECKSUMS, "null"))
         if not isinstance(checksums, dict) or checksums.keys() != tensors.keys():
-            _corrupted("its checksums are not those of its tensors")
+            _corrupted("its checksums do not fit its tensors")
         verify = verify or len(file) - start <= ALWAYS_VERIFIED
         if verify:
             for name, _, _, begin, end in (tensor for tensor in layout if not tensor.is_pad):

@@ -112,7 +112,7 @@ class Split:
 
 
 def split_of(parameters: dict[str, Array], outputs: int, *terms: Terms, constant: Floats | float = 0.0) -> Split:
-    """Return the split of a model with the usual bias and linear weights, either of which may be missing."""
+    """Return the split of a model with the usual bias and linear weights; either may be missing."""
     bias = parameters["bias"].astype(np.float64) if "bias" in parameters else np.zeros(outputs)
     return Split(bias + constant, parameters.get("w"), terms)
 

@@ -71,7 +71,7 @@ class Source:
         columns = [name for name in (self.group, self.time) if name is not None]
         if len(columns) > 1:
             raise UsageError(
-                f"{self.path} is not a table; the order of other rows, which tells the last ones, is that of the file: "
+                f"{self.path} is not a table; in other files, the order of the rows is their order in time: "
                 f"leave out the time {self.time!r}"
             )
         return self._grouped(*columns) if columns else self._plain()

@@ -111,9 +111,7 @@ def drawn(count: int, known: NDArray[np.int64], total: int, random: np.random.Ge
     """
     known = np.unique(known)
     if count > total - len(known):
-        raise BadInputError(
-            f"there are {total:,} pairs, {len(known):,} of which are known, but {count:,} others are needed; draw fewer"
-        )
+        raise BadInputError(f"{len(known):,} of {total:,} pairs are known, but {count:,} others are needed; draw fewer")
     found = np.empty(0, dtype=np.int64)
     while len(found) < count:
         more = random.integers(total, size=count - len(found) + len(known))

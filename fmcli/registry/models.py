@@ -365,7 +365,7 @@ _MODELS = (
     ),
     ModelEntry(
         "bilinear",
-        "Bilinear model: interactions between two groups of features, those of field 0 and field 1.",
+        "Bilinear model: interactions between the features of field 0 and the features of field 1.",
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,

@@ -185,7 +185,7 @@ def by_rows(spec: Spec) -> str:
 
 SEEN = "the earlier model may have seen the rows that are held out"
 ONCE = "a stream is read once, by one model"
-BY_THE_CLOCK = "runs that the clock ends have other numbers of epochs every time, and are not those of their options"
+BY_THE_CLOCK = "the clock ends runs after another number of epochs each time, so their options do not determine them"
 # The choices that comparing commands refuse.
 COMPARING = {
     **dict.fromkeys(("checkpoint", "keep_state", "test", "dry_run", "fail_worse_than_constant"), "no model is written"),
@@ -212,7 +212,7 @@ MODES = (
         CROSS,
         {
             **COMPARING,
-            "cluster": "workers have counted the features and labels of all rows, and not those of each fold",
+            "cluster": "workers have counted the features and labels of all rows, not of each fold",
             "max_seconds": BY_THE_CLOCK,
         },
     ),
@@ -232,7 +232,7 @@ MODES = (
         {
             "init_model": "that model may have seen the rows that calibrate",
             "online": ONCE,
-            "cluster": "workers have counted the features and labels of all rows, and not those of each fold",
+            "cluster": "workers have counted the features and labels of all rows, not of each fold",
             "max_seconds": BY_THE_CLOCK,
             "test": "use fmcli predict",
         },
@@ -255,7 +255,7 @@ MODES = (
         {
             **dict.fromkeys(("model", "solver", "loss"), "all but the new features is as in the earlier model"),
             **dict.fromkeys(("valid", "holdout", "refit"), "new features get a minimum, whose epochs nothing chooses"),
-            **dict.fromkeys(("keep_state", "no_keep_state"), "the state is that of the earlier model"),
+            **dict.fromkeys(("keep_state", "no_keep_state"), "the state comes from the earlier model"),
             "ensemble": "an ensemble learns new features as it is",
             "test": "only a run that draws all parameters knows the mean over its sweeps",
             "online": "a minimum needs all rows of a new feature at once",
@@ -364,7 +364,7 @@ MODES = (
             "valid": "validation data have no relations (use {holdout})",
             "hash_bits": "relations have columns of their own",
             RARE_SHARED: "relations have columns of their own",
-            "norm": "the length of a row is that of the joined one",
+            "norm": "the length of a row is the joined row's",
             "scale": "a column is scaled over the joined rows",
         },
         needs=with_relations,

@@ -397,7 +397,7 @@ _OPTIONS = (
         "mean_strength",
         float,
         1.0,
-        "Precision of the prior mean of parameters, relative to that of the parameters.",
+        "Precision of the prior mean of parameters, relative to the precision of the parameters.",
         "solver",
         low=0,
         open_low=True,

@@ -77,7 +77,7 @@ OF_THE_ROWS = (
         WEIGHTS,
         None,
         "Weight of rows with a label, for each of several labels; balanced: all labels get the same total weight. "
-        "Probabilities are then those for labels whose frequencies were multiplied by the weights. [default: all 1]",
+        "Probabilities then hold for labels whose frequencies were multiplied by the weights. [default: all 1]",
         "data",
         metavar="LABEL=W",
         compared=True,
@@ -109,7 +109,7 @@ OF_THE_ROWS = (
         INPUT,
         None,
         "For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, from "
-        "0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those of "
+        "0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: as in "
         "{init_model}, or the fields of the rows, or one group]",
         "solver",
     ),

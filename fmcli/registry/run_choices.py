@@ -251,7 +251,7 @@ OF_THE_RUN = (
         HELD,
         None,
         "Share of the rows to hold out as validation data; 0 trains on all rows. last:0.1 holds out the last rows, "
-        "time:COL:0.1 those with the last times in a column of a table, group:COL:0.1 whole groups, last-of:COL:2 the "
+        "time:COL:0.1 rows with the last times in a column of a table, group:COL:0.1 whole groups, last-of:COL:2 the "
         "last 2 rows of each group: rows with the same cell of a table, or of text with the same qid (COL is qid) or "
         "feature in a field of ffm text (COL is the field). [default: 0.05, or 500 rows if that is more, but at most "
         "0.2; 0 with less than 100 rows, validation data, {init_model}, {epochs} 1, a sampling solver, or standard "
@@ -274,7 +274,7 @@ OF_THE_RUN = (
         bool,
         True,
         "Before the run, try other values of options that are not given on held-out rows, such as a stronger penalty "
-        "of factors, and take those that are better, if non-zeros * rank is at most 7e6; with solvers that are not "
+        "of factors, and keep better values, if non-zeros * rank is at most 7e6; with solvers that are not "
         "stochastic, also on a part of more rows. [default: quick-search]",
         "validation",
         alias="look",

@@ -130,7 +130,7 @@ _SOLVERS = (
     ),
     SolverEntry(
         "ftrl",
-        "FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers to the mean.",
+        "FTRL-Proximal. Its penalties are relative to the sum of the losses; other solvers' penalties to the mean.",
         "fmcli.solvers.stochastic.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
@@ -167,7 +167,7 @@ _SOLVERS = (
         in_memory=True,
         joins=True,
         learns_new=True,
-        alone="goes through the columns one by one, each of which needs the result of the one before",
+        alone="updates the columns one by one; each needs the result of the one before",
         refuses=_NOT_BY_ROWS,
     ),
     SolverEntry(
@@ -201,7 +201,7 @@ _SOLVERS = (
         losses=("squared", PROBIT, ORDINAL),
         is_sampler=True,
         joins=True,
-        alone="draws the parameters one by one, each of which depends on the one before",
+        alone="draws the parameters one by one; each depends on the one before",
         refuses={
             **_NOT_BY_ROWS,
             **dict.fromkeys(_PENALTIES, "mcmc draws the strength of the penalty, by the prior of the parameters"),

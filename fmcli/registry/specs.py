@@ -252,8 +252,8 @@ def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
     if loss.pairwise and solver and not solver.by_rows:
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.by_rows)
         raise UsageError(
-            f"loss {loss.name} is of pairs of rows, of which {solver.name} would need all in each step; use another "
-            f"solver ({called(SOLVER)} {names})"
+            f"loss {loss.name} compares pairs of rows, and {solver.name} would need all pairs in each step; use "
+            f"another solver ({called(SOLVER)} {names})"
         )
 
 
@@ -262,7 +262,7 @@ def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     if solver.is_sampler and not kind.drawn:
         like = f"{called('model')} {kind.drawn_like}, or " if kind.drawn_like else ""
         raise UsageError(
-            f"{solver.name} draws parameters in which scores are affine, and those of {kind.name} are not; use "
+            f"{solver.name} draws parameters in which scores are affine, which scores of {kind.name} are not; use "
             f"{like}{called(SOLVER)} {kind.solver}"
         )
     refused = [called(name) for name in kind.positive if name in solver.refuses]

@@ -122,11 +122,11 @@ DENIALS = {
         "the type of numbers is chosen when the program is built": "mnt",
         "there is no GPU code": "gpu use-gpu device cuda",
         "options are given on the command line only": "config conf config-file params parameters",
-        "predicted labels are those at probability 0.5; fmcli predict writes the probabilities": "threshold cutoff "
+        "predicted labels switch at probability 0.5; fmcli predict writes the probabilities": "threshold cutoff "
         "decision-threshold",
     },
     "predict": {
-        "predicted labels are those at probability 0.5; {output_type} prob writes the probabilities": "threshold "
+        "predicted labels switch at probability 0.5; {output_type} prob writes the probabilities": "threshold "
         "cutoff decision-threshold",
         "a model does not change when it predicts": "t testonly",
         "the model file says it": "dim mf mnt",

@@ -167,7 +167,7 @@ def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
     if labels.values is None:
         return Relevance(relevant)
     if not labels.cutpoints:
-        raise UsageError("labels have two values or are classes, of which the larger one is relevant", relevant=WITHOUT)
+        raise UsageError("labels have two values or are classes; the larger value is relevant", relevant=WITHOUT)
     return Relevance(float(np.searchsorted(np.array(labels.values), relevant)))
 
 

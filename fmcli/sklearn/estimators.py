@@ -146,7 +146,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             self.classes_ = np.unique(np.asarray(classes))
             self._set_fields(fields)
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"classes are {classes!r}, but those of the first call were {self.classes_!r}")
+            raise ValueError(f"classes are {classes!r}, but the first call had {self.classes_!r}")
         if unknown := set(label.tolist()) - set(self.classes_.tolist()):
             raise ValueError(f"y has the label {min(unknown, key=str)!r}, which is not one of the classes")
         # As names, all classes are known even if some do not occur; a model trained by `fit` may have numbers.

@@ -30,8 +30,8 @@ LEAST_ROWS = 1024
 COPIES, SQUARES = 3, 10
 # Conjugate gradients stop when the residual is this fraction of the right-hand side, or after this many steps.
 RESIDUAL, MOST_STEPS = 1e-9, 2000
-# The number of vectors of the size of the linear weights that exist at the same time, including those of conjugate
-# gradients.
+# The number of vectors of the size of the linear weights that exist at the same time, including the vectors of
+# conjugate gradients.
 VECTORS = 12
 
 

@@ -26,7 +26,7 @@ class Minimizer(ABC):
     data : Dataset with labels, to train on.
     threads : the number of threads; it does not change the result.
     on_rows : called several times a second with the epoch (from 1) and how much of it is completed, in rows.
-    hold : what holds parameters near their start values; those of simplexes and anchors are then constant.
+    hold : the quadratic prior around the start values; with it, simplexes and anchors are constant.
     arguments : additional arguments of a subclass, for its `prepare`.
     """
 

@@ -1,8 +1,8 @@
 """New features, which a run learns alone: all other parameters of the model stay as they are.
 
-The result for a feature depends on the rows that it is in, and on other new features only if they are in those rows,
-directly or through others: new features that are connected in this way are a set. So no random number may depend on the
-place of a feature or a row among all others.
+The result for a feature depends on its rows, and on other new features only if they share rows, directly or through
+further new features: features connected in this way are a set. So no random number depends on the place of a feature or
+a row among all others.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def keys_of(numbering: Numbering | Dictionary | None, columns: int, wanted: NDAr
 
 
 def key_of(id: int | str) -> int:
-    """Return the key of a feature; those of names are hashes."""
+    """Return the key of a feature; a name has its hash."""
     if isinstance(id, int):
         return id
     from hashlib import blake2b  # which takes as long as learning a hundred users
@@ -108,8 +108,8 @@ def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np
 
 
 def start(model: Resumable, new_features: NewFeatures, init_std: float | list[float], seed: int) -> None:
-    """Set the start values of new features in a model that has those of all features (Resumable.start): random ones
-    depend on the feature alone."""
+    """Set the start values of new features in a model with start values for all features (Resumable.start). Random
+    start values depend on the feature alone."""
     new = np.flatnonzero(new_features.features)
     for number, (name, std) in enumerate(random_arrays(model, init_std)):
         axis = model.feature_axis(name)

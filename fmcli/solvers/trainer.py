@@ -1,4 +1,4 @@
-"""The contract of trainers, each of which implements one or more solvers."""
+"""The contract of trainers. A trainer implements one or more solvers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Observer:
         """Take progress several times a second: the epoch (from 1) and the number of its rows that are done."""
 
     def continues(self, epoch: int, rows: int) -> None:
-        """Take the place before a run continues in the midst of an epoch, of which so many rows are done already."""
+        """Receive the place at which a run continues within an epoch: after its first `rows` rows."""
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Take figures every `every` rows: the epoch, the number of its rows that are done, and the mean loss over
@@ -71,9 +71,9 @@ class Task:
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
     interrupt : ends training as the deadline does, once it is set; None: nothing does.
-    drawn : then, of a solver that samples: what was kept beside the draw that the run begins with.
-    seen : (features) whether these rows, or those of the warm start, have each feature, so that a solver that samples
-        draws the parameters of others from their prior; None: it does not.
+    drawn : for a solver that samples: the numbers kept with the draw from which the run starts.
+    seen : (features) whether these rows, or the rows of the warm start, have each feature; a solver that samples draws
+        the parameters of other features from their prior. None: it does not.
     earlier : the rows of the warm start, which hold parameters near their start values; None: nothing does.
     new_features : the features whose parameters are trained, all others being constant; None: all are trained.
     """
@@ -91,7 +91,7 @@ class Task:
     seen: NDArray[np.bool_] | None = None
 
     def late(self, seconds: float = 0) -> bool:
-        """Return whether the deadline has passed, or passes in so many seconds, or training was interrupted."""
+        """Return whether the deadline passes within `seconds`, or training was interrupted."""
         if self.interrupt is not None and self.interrupt.is_set():
             return True
         return self.deadline is not None and time.perf_counter() + seconds >= self.deadline
@@ -103,7 +103,7 @@ class Task:
 
     @property
     def rows(self) -> NDArray[np.int32]:
-        """The indices of those to train on."""
+        """The indices of the rows to train on."""
         return self.source.rows
 
     @property

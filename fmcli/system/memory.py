@@ -36,7 +36,7 @@ def require(needed: int, purpose: str, root: str = ROOT, *, held: int = 0) -> No
     message starts with `purpose`: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
     if needed - held > free:
-        has = f", {human_bytes(held)} of which are already in use" if held >= SHOWN_BYTES else ""
+        has = f" ({human_bytes(held)} are already in use)" if held >= SHOWN_BYTES else ""
         raise NotEnoughMemoryError(
             f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} are available "
             f"({limit}): {remedy}, or use a smaller rank, fewer features or fewer rows"

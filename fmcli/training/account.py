@@ -36,8 +36,8 @@ class MemoryNeed:
         return MemoryNeed(max(self.total, other.total), max(self.held, other.held))
 
     def of_runs(self, together: int, shared: int, kept: int = 0) -> MemoryNeed:
-        """Return the memory of several such runs, so many at a time: `shared` bytes are in memory once, and all runs
-        that have ended leave `kept` bytes."""
+        """Return the memory of several runs, `together` at a time: `shared` bytes are in memory once, and all runs that
+        have ended leave `kept` bytes."""
         return MemoryNeed(shared + together * (self.total - shared) + kept, self.held)
 
 
@@ -96,7 +96,7 @@ def paused_bytes(plan: Plan) -> int:
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation, rows: int) -> int:
-    """Return bytes that scoring so many rows and computing metrics need."""
+    """Return the bytes that scoring this number of rows and computing metrics need."""
     rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
     return rooms + Outcome.bytes_needed(rows, model.columns)
 

@@ -80,7 +80,7 @@ def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Flo
 
 
 def beats(metric: str, value: float, constant: float) -> bool:
-    """Return whether a metric is better than that of the best constant; also if either is undefined."""
+    """Return whether a metric is better than the best constant's, or either is undefined."""
     if np.isnan(value) or np.isnan(constant):
         return True
     return value > constant if metric_of(metric).larger_is_better else value < constant
@@ -88,7 +88,7 @@ def beats(metric: str, value: float, constant: float) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric of a model beside that of the best constant: on the validation data, or else on the training rows."""
+    """A metric of a model and of the best constant, on the validation data or else on the training rows."""
 
     metric: str
     value: float

@@ -204,11 +204,11 @@ class Checkpoint(Checkpointer):
 
 
 def all_progress(arrays: Progress, most: int) -> list[Progress]:
-    """Return the progress of each run of a file, at most so many. Raises ValueError for other names."""
+    """Return the progress of each run of a file, at most `most` runs. Raises ValueError for other names."""
     runs = {name.partition(".")[0] for name in arrays}
     names = [str(number) for number in range(len(runs))]
     if runs != set(names) or not 1 <= len(runs) <= most:
-        raise ValueError("its arrays are not those of such a run")
+        raise ValueError("its arrays do not fit the run")
     return [part(name, arrays) for name in names]
 
 
@@ -220,8 +220,8 @@ def runs_of(plan: Plan, refits: bool) -> int:
 
 
 def identity(plan: Plan, refits: bool) -> dict[str, Any]:
-    """Return the identity of a run, which is that of every run that can continue it: all that the bytes of the model
-    depend on.
+    """Return the identity of a run: everything on which the bytes of the model depend. Only a run with the same
+    identity can continue it.
 
     refits : whether the model is trained again on all rows.
     """
@@ -289,7 +289,7 @@ def differences(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bo
 
 
 def different(names: Mapping[str, str], found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the texts of those names whose values differ."""
+    """Return the texts of the names whose values differ."""
     return " and ".join(text for name, text in names.items() if found[name] != wanted[name])
 
 

@@ -28,8 +28,8 @@ MOST_AT_END, MOST_ON_THE_WAY = 10, 1000
 class DivergenceCheck:
     """Checks every epoch of a run, and the final model. Each check raises DivergedError.
 
-    Some runs are checked only for numbers that are not finite: those with a loss for counts, which can be negative, so
-    that multiples of it mean nothing; a single pass over a stream, whose rows cannot evaluate it; and runs that learn
+    Some runs are checked only for numbers that are not finite: runs with a loss for counts, which can be negative, so
+    its multiples mean nothing; a single pass over a stream, which cannot evaluate its rows; and runs that learn
     new features alone, by few rows, or whose parameters earlier rows hold. A run that resumes from a model of other
     rows may begin far above the constant, so that it has diverged only if the loss has not fallen since.
     """
@@ -92,7 +92,7 @@ class DivergenceCheck:
         falling = far and loss < self.first
         if loss > MOST_AT_END * self.constant and not falling:
             raise self._diverged(
-                f"the model's loss on the training rows is {loss:.4g}, that of the best constant {self.constant:.4g}"
+                f"the model's loss on the training rows is {loss:.4g}, the best constant's {self.constant:.4g}"
             )
 
     def _diverged(self, what: str) -> DivergedError:

@@ -38,8 +38,8 @@ class KeptDraws:
     BestEpoch.
 
     number : the last sweep so far.
-    enough : whether training ends early, which it does not.
-    draws : the draws, of which all but the last one are as the model file has them.
+    enough : whether training ends early: never.
+    draws : the draws; all but the last one are as in the model file.
     beside : what is kept beside each of them; see Trainer.kept_with_draws.
     trace : what is watched of all sweeps after the burn-in.
     """
@@ -94,7 +94,7 @@ class KeptDraws:
 
     def tested_scores(self) -> NDArray[np.float64] | None:
         """Return (rows, outputs) the scores of the mean prediction of the rows to predict over all sweeps after the
-        burn-in, or those of the model if there is no such sweep; None: there are no rows."""
+        burn-in, or the scores of the model before the first sweep; None: there are no rows."""
         if self.tested is None:
             return None
         return self._mean_tested.score() if self._mean_tested.count else self.tested.scores(self.model)
@@ -119,7 +119,7 @@ class KeptDraws:
         return {"number": np.array(self.number), **stacked(self.beside), **arrays, **parts}
 
     def continue_from(self, progress: Kept, epochs: int) -> None:
-        """Continue from this progress, after so many sweeps. Raises ValueError if it is not valid."""
+        """Continue from this progress, after `epochs` sweeps. Raises ValueError if it is not valid."""
         self.number = whole_number(progress, "number", epochs, epochs)
         count, names = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model)
         mean, tested, trace = (part(name, progress) for name in (MEAN, TESTED, TRACE))
@@ -151,8 +151,8 @@ def stacked(beside: Sequence[Draw]) -> dict[str, NDArray[Any]]:
 
 
 def halved_names(plan: Plan) -> Sequence[str]:
-    """Return the names of the arrays that all draws but the last keep in 16 bits: those of features, if all draws would
-    take more than MOST_DRAWN bytes."""
+    """Return the names of the arrays that all draws but the last keep in 16 bits: the arrays of features, if all draws
+    would take more than MOST_DRAWN bytes."""
     model = plan.model
     is_large = len(kept_sweeps(plan.spec)) * draw_bytes(model) > MOST_DRAWN
     return feature_arrays(model) if is_large and may_halve(plan.facts) else ()
@@ -173,7 +173,7 @@ def draws_bytes(plan: Plan) -> int:
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
-    """Return copies of all arrays of a trained model, for each of its draws; those of the last one are its own."""
+    """Return copies of all arrays of a trained model for each draw; the last draw has the model's own arrays."""
     own = {name: np.array(array, order="C") for name, array in {**model.parameters, **model.constants}.items()}
     return [*({**own, **draw} for draw in earlier), own]
 

@@ -84,7 +84,7 @@ def train(
     """
     need = need_of(plan)
     require_if_large(need.total, "training", held=need.held)
-    return_freed(need)  # that of making the rows
+    return_freed(need)  # the memory of making the rows
     run = Run(plan, on_epoch, observer or Observer(), keeper or Checkpointer())
     try:
         run.complete()
@@ -223,7 +223,7 @@ class Run:
         }
 
     def finish(self, best: int) -> Trained:
-        """Score the training rows with the parameters to be saved, which are those of the epoch `best`.
+        """Score the training rows with the parameters to save, from the epoch `best`.
 
         Raises DivergedError if the model has diverged.
         """

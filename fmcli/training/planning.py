@@ -74,7 +74,7 @@ class Plan(Fitted):
 
     @property
     def rows(self) -> NDArray[np.int32]:
-        """The numbers of those to train on, in their order."""
+        """The numbers of the rows to train on, in their order."""
         return self.source.rows
 
     def on(self, source: TrainingRows) -> Plan:
@@ -84,7 +84,7 @@ class Plan(Fitted):
 
     @cached_property
     def measured(self) -> NDArray[np.int32]:
-        """The numbers of those by which the trained model is measured."""
+        """The numbers of the rows that measure the trained model."""
         return self.source.numbered(measured_rows(self.data, self.source.rows_here, self.spec))
 
     @property
@@ -122,8 +122,8 @@ class Plan(Fitted):
 
     @property
     def seen_before(self) -> NDArray[np.bool_] | None:
-        """Whether the rows to train on, or those of the warm start, have each feature, for a solver that samples. None:
-        others stay 0, because their values in rows to predict are neither scaled nor part of the norm."""
+        """Whether the rows to train on, or the warm start's rows, have each feature, for a solver that samples. None:
+        other features stay 0, because rows to predict neither scale their values nor count them in the norm."""
         transform = self.transform
         if not self.spec.solver_entry.is_sampler or transform.norm or transform.scale is not None:
             return None
@@ -131,7 +131,7 @@ class Plan(Fitted):
 
     @property
     def rows_here(self) -> int:
-        """The number of rows to train on, without those of a stream that have gone."""
+        """The number of rows to train on, without past rows of a stream."""
         return self.source.rows_here if self.source.in_memory else self.source.count
 
     @cached_property
@@ -230,8 +230,8 @@ def evaluations(
 
 
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
-    """Return the plan of the same kind on the same rows with other options, which count as given. They may be any but
-    those of the transform of the rows; SOLVER names another solver.
+    """Return the plan of the same kind on the same rows with other options, which count as given. Options of the rows'
+    transform cannot change; SOLVER names another solver.
 
     Raises UsageError for options that do not apply or cannot be combined.
     """

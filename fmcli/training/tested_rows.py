@@ -23,7 +23,7 @@ from fmcli.training.validation import Validation
 class TestedRows:
     """Rows to predict.
 
-    scorer : has read them, and knows what predictions look like. Its model is that of the run.
+    scorer : has read the rows, and knows the form of predictions. Its model is the model of the run.
     data : the rows as the model scores them; the label is NaN if it is missing, or unknown to the model.
     skipped : the rows that stand for lines with errors.
     counts : the numbers of rows and entries.
@@ -60,7 +60,7 @@ class TestedRows:
         return scorer.text(predictions, scorer.default_output())
 
     def metrics(self, model: Model, evaluation: Validation, score: Floats) -> dict[str, float]:
-        """Return the metrics of the rows that have a label, without those that need groups; empty if no row has."""
+        """Return the metrics of the rows with a label, except metrics of groups; empty if no row has a label."""
         rows = self.labeled
         if not len(rows):
             return {}

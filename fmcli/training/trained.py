@@ -68,8 +68,8 @@ class Trained:
     out_of_time : whether the deadline ended training.
     continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
     draws : the parameters of earlier draws, or all arrays of other members of an ensemble, whose predictions are
-        averaged with those of the model.
-    beside : what is kept beside each of all draws; see Trainer.kept_with_draws.
+        averaged with the model's predictions.
+    beside : the numbers kept with each draw; see Trainer.kept_with_draws.
     tested : (rows, outputs) the scores of the rows of the plan that are predicted by the mean over all sweeps.
     members : the number of members of the ensemble.
     convergence : of a solver that samples: the figures of fmcli.solvers.gibbs.convergence.Trace.
@@ -93,7 +93,7 @@ class Trained:
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """bool (features), whether the feature occurred in the training data, also in those of the warm start."""
+        """bool (features), whether the feature occurred in the training data, or in the warm start's."""
         return self.plan.transform.seen
 
     @property

@@ -37,14 +37,14 @@ from fmcli.scoring.metrics import BINARY, CLASSES, Outcome, Range, RowMean, chec
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
-# A trained model is measured on at most so many of its rows: the scores of all of them, sorted, would take more memory
-# than all else that training adds to the rows.
+# A trained model is measured on at most this number of its rows: the sorted scores of all rows would take more memory
+# than everything else that training adds to the rows.
 MOST_MEASURED = 1 << 16
 
 
 def measured_rows(data: Dataset, rows: int, spec: Spec) -> NDArray[np.int64] | None:
-    """Return the places of those rows to train on by which the trained model is measured, increasing: of many, some
-    random ones, unless they are in groups, which remain whole; None: all."""
+    """Return the places of the training rows that measure the trained model, increasing: a random sample if there are
+    many rows, unless they are in groups, which stay whole; None: all."""
     if rows <= (most := measured_at_most(data)):
         return None
     drawn = np.sort(generator(spec, MEASURE_STREAM).integers(rows, size=most))
@@ -60,7 +60,7 @@ def measured_at_most(data: Dataset) -> int:
 class Validation:
     """Labeled rows, ready to score, and the metrics to compute on them.
 
-    rows : int32, the numbers of those rows of the data that are meant; None: all.
+    rows : int32, the numbers of the rows of the data to use; None: all.
     relevance : which rows are relevant to rankings.
     metrics : names; the first metric of predictions chooses the epoch. Empty: the default metrics of the loss.
     patience : training stops after this many epochs without a better one.
@@ -226,7 +226,7 @@ class BestEpoch:
         }
 
     def continue_from(self, progress: Kept, epochs: int) -> None:
-        """Continue the search from this progress, after so many epochs. Raises ValueError if it is not valid."""
+        """Continue the search from this progress, after `epochs` epochs. Raises ValueError if it is not valid."""
         best, worse, updates = whole_numbers(progress, "numbers", 3)
         self.number = within("the best epoch", best, 0, epochs if self.validation else 0)
         self._worse, self._updates = within("numbers", worse), within("numbers", updates)
@@ -238,14 +238,14 @@ class BestEpoch:
         self._snapshot = [array.copy() for array in in_order(snapshot)]
 
 
-# How many of the last epochs of a run without validation data are compared. For 7 kinds on 12 sets, in the means over 3
-# to 5 splits, held-out losses were up to 15 % smaller than those after the last epoch, and never clearly larger.
+# How many of the last epochs a run without validation data compares. For 7 kinds on 12 sets, with means over 3 to 5
+# splits, held-out losses were up to 15 % smaller than after the last epoch, and never clearly larger.
 LAST_COMPARED = 5
 
 
 def compares_last(spec: Spec) -> bool:
-    """Return whether the last epochs of a refit are compared: those of solvers by rows, whose last steps may lead away
-    from the minimum. Others lower the objective in each epoch."""
+    """Return whether a refit compares the last epochs: if the solver goes by rows, because its last steps may lead away
+    from the minimum. Other solvers lower the objective in each epoch."""
     return spec.by_rows and bool(spec.values["epochs"] != 1)
 
 

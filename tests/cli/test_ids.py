@@ -168,7 +168,7 @@ def test_hashed_ids(run, tmp_path, kind):
         return
     assert "ids" in run("inspect", "h18").stdout.decode()
     done = run.fails(2, "train", "--hash-bits", "17", "-i", "h18", "-o", "x", *form, "t")
-    assert "h18 was trained with --hash-bits 18, so that its columns are not those of 17 bits" in done.stderr
+    assert "h18 was trained with --hash-bits 18, so its columns do not fit 17 bits" in done.stderr
     run.fails(2, "train", "--hash-bits", "17", "-i", "d", "-o", "x", *form, "t")
     run.ok("train", "-q", "-e", "1", "-i", "h18", "-o", "x", *form, "t")
     assert load_model(str(tmp_path / "x")).transform.hash_bits == 18
@@ -176,7 +176,7 @@ def test_hashed_ids(run, tmp_path, kind):
 
 def test_an_ambiguous_format_of_names_is_refused(run):
     done = run.fails(65, "train", "-o", "m", "-", input=b"1 7:site=x:80:1\n")
-    assert "has 3 colons, of which the last one precedes the value; use -f libsvm if" in done.stderr
+    assert "has 3 colons; the last one precedes the value; use -f libsvm if" in done.stderr
 
 
 def test_the_kernel_form_keeps_the_dictionary(run, tmp_path):

@@ -95,7 +95,7 @@ def test_tables_and_threads(run, tmp_path):
     [
         (["-x", "rmse"], "--over ranks items, so that rmse cannot be computed"),
         (["--no-worse-than", "m"], "--over and --no-worse-than cannot be combined"),
-        (["--over", "users"], "has no item: of the features of users, it needs exactly those of one row"),
+        (["--over", "users"], "has no item: it needs exactly the features of one row of users"),
         (["--over", "twice"], "twice: two rows have the same features"),
     ],
 )

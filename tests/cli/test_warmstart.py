@@ -115,7 +115,7 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
 def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
     run.ok("train", "--loss", "squared-hinge", "-o", "a", "whole")
     done = run("train", "-i", "a", "-o", "b", "second")
-    assert "\nloss squared-hinge: that of a\n" in done.stderr
+    assert "\nloss squared-hinge: from a\n" in done.stderr
     (tmp_path / "other").write_text("0 1:1\n1 1:1\n")
     done = run.fails(65, "train", "-i", "a", "-o", "c", "other")
     assert "the model does not know the label 0, only -1, 1" in done.stderr
@@ -124,7 +124,7 @@ def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-m", "shfm"], "a is a model of kind fm, whose parameters are not those of shfm; use -m fm"),
+        (["-m", "shfm"], "a is a model of kind fm, whose parameters do not fit shfm; use -m fm"),
         (["-k", "3"], "a has V of shape (1, 121, 8), this run (1, 121, 3); use --rank 8"),
         (["--no-bias"], "a and this run differ in having bias"),
         (["--loss", "squared"], "a was trained with loss logistic, not squared, whose labels mean something else"),

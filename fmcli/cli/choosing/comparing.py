@@ -16,8 +16,8 @@ from fmcli.registry.modes import MODES
 class ComparingCommand(KindCommand):
     """A command with the options of train, except for options that it excludes by the mode of its name.
 
-    others : option -> its metavar, or None, and its help, which are not those of train.
-    roles : option -> the role of the file that it names, if that is another.
+    others : option -> its metavar, or None, and its help, where they differ from train.
+    roles : option -> the role of the file that it names, where it differs from train.
     """
 
     others: ClassVar[Mapping[str, tuple[str | None, str]]] = {}

@@ -137,7 +137,7 @@ fold_options = gathered(
         "validation",
         "--shuffle-folds/--no-shuffle-folds",
         default=True,
-        help="Random folds, or those of consecutive rows. [default: --shuffle-folds]",
+        help="Random folds, or folds of consecutive rows. [default: --shuffle-folds]",
     ),
     option(
         "validation",
@@ -156,7 +156,7 @@ fold_options = gathered(
 
 
 class CrossCommand(ComparingCommand):
-    """cv, whose output is another than that of train."""
+    """cv, whose output differs from train's."""
 
     others: ClassVar = {
         "output": (
@@ -196,8 +196,8 @@ class CrossCommand(ComparingCommand):
 def command(
     inputs: tuple[str, ...], choices: Choices, folding: FoldChoice, against: tuple[str, ...], json: bool
 ) -> None:
-    """Estimate how well models of these options predict rows that they have not seen: each fold of the rows is
-    predicted by a model that was trained on the others. The options are those of train.
+    """Estimate how well models with these options predict unseen rows: a model trained on the other folds predicts each
+    fold. Options are as in train.
 
     The results do not depend on the number of threads, by which folds train at the same time."""
     by = folding.by()

@@ -83,14 +83,14 @@ search_options = gathered(
         metavar="N",
         help="In place of a search, train models of N strengths of a penalty, from weak to strong, each from the "
         "parameters of the one before, and show metrics and shares of zeros. The penalty is the option with a range, "
-        "or that of a kind of sparse models. [default: none; >= 2]",
+        "or the penalty of a sparse kind. [default: none; >= 2]",
     ),
     option(
         "validation",
         "--folds",
         type=click.IntRange(min=1),
         metavar="K",
-        help="Compare on K folds of the rows, each of which is held out in turn; 1 holds out rows once. [default: 5, "
+        help="Compare on K folds of the rows, each held out in turn; 1 holds out rows once. [default: 5, "
         "1 of more than 50,000 rows; >= 1]",
     ),
     option(
@@ -119,8 +119,8 @@ search_options = gathered(
 @training_choices
 def command(inputs: tuple[str, ...], choices: Choices, search: SearchChoice) -> None:
     """Search for a kind of model, a solver and options that predict rows better that training has not seen, and print
-    the command that trains the best model. The options are those of train; an option may have several values, as A,B,C,
-    or a range, as A..B.
+    the command that trains the best model. Options are as in train; an option may have several values, as A,B,C, or a
+    range, as A..B.
 
     First, the usual options of several kinds and solvers are compared; then options are drawn for the best ones. Trials
     that are worse end early. Files of test data are never read."""

@@ -141,15 +141,15 @@ if TYPE_CHECKING:
     type=InputFile(),
     metavar="FILE",
     help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
-    "except those in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
+    "except items in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
 )
 @option(
     "validation",
     "--relevant",
     type=click.FLOAT,
     metavar="X",
-    help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: those "
-    "with positive labels, or the larger one of two]",
+    help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: "
+    "rows with a positive label, or with the larger of two]",
 )
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @with_choices(

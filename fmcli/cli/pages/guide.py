@@ -67,7 +67,7 @@ def sections() -> Iterator[Section]:
 
 
 def about(word: str) -> list[Section]:
-    """Return the sections with this heading, except for those of options, or else the pages with this word in their
+    """Return the sections with this heading, except sections of options, or else the pages with this word in their
     title."""
     named = [one for one in sections() if one.heading.lower() == word.lower() and one.topic != OPTIONS_PAGE]
     has = _has(word)
@@ -75,8 +75,8 @@ def about(word: str) -> list[Section]:
 
 
 def mentioning(word: str, home: str = "") -> list[Section]:
-    """Return the sections that have a word, or an option of this name: those of the page `home` first, then those that
-    have it most often; the reference of options and the experiments follow."""
+    """Return the sections that have a word, or an option of this name: first the sections of the page `home`, then the
+    others by how often they have it; the reference of options and the experiments come last."""
     has = _has(word)
     counts = [(section, len(has.findall(section.markdown))) for section in sections()]
     found = [(section, count) for section, count in counts if count]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 PAGER = "less"
-# Of those that mention a word, at most so many are listed.
+# The most sections that are listed for a word.
 MOST_SECTIONS = 12
 # A word is not a misspelling of a name of so few letters.
 SHORT = 2
@@ -53,8 +53,8 @@ def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.pass_context
 def command(ctx: click.Context, topic: str | None) -> None:
     """Show a page of the guide, or the help of a command. For another word, such as ffm or csv, show the section about
-    it, or list those that mention it. Without TOPIC, list the topics. On a terminal the page is shown by $PAGER, or by
-    less; otherwise it is written as plain text."""
+    it, or list the sections that mention it. Without TOPIC, list the topics. On a terminal, $PAGER or less shows the
+    page; otherwise it is written as plain text."""
     titles = topics()
     topic = topic and topic.strip()
     if topic is None:
@@ -71,8 +71,8 @@ def command(ctx: click.Context, topic: str | None) -> None:
 
 
 def answer(word: str, names: Sequence[str]) -> str:
-    """Return what the guide has about a word that is none of the names: the sections about it, or else a list of those
-    that mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
+    """Return the guide's answer for a word that is not one of the names: the sections about it, or else a list of the
+    sections that mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
     if not any(map(str.isalnum, word)):
         raise UsageError(no_such("topic", word, names))
     if found := about(word):

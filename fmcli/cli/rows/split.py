@@ -151,7 +151,7 @@ def command(
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
     check_modes({**given(), SEED_OF_SPLIT: given()["seed"]})
     if rule.last is not None and len(outputs) != FEWEST:
-        raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows")
+        raise UsageError(f"--last N --of COL takes {FEWEST} outputs; the second gets the last rows")
     if choices.decimal and rule.by_time is None:
         raise UsageError("--decimal is for the numbers of --by-time COLUMN; leave it out")
     form = form_of(choices.columns, choices.delimiter, choices.encoding, choices.decimal)

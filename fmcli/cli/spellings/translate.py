@@ -164,7 +164,7 @@ class _Reading:
             raise self.unknown(flag)
 
     def short(self, word: str) -> None:
-        """Short options such as -k8 and -qk8: letters, the last of which may take a value.
+        """Short options such as -k8 and -qk8: letters; the last one may take a value.
 
         Raises UsageError for a long option with a single dash, as other tools write it."""
         flag = word.partition("=")[0]

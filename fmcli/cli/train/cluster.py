@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fmcli.cluster.connection import Cluster
     from fmcli.data.text.faults import BadLines
 
-# Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
+# With fewer rows, an iteration of L-BFGS takes seconds on one machine, about as long as sending the parameters.
 FEW_ROWS = 10_000_000
 
 

@@ -46,11 +46,11 @@ class KindCommand(SectionCommand):
         losses = _losses(ctx.obj)
         return [_narrowed(parameter, ctx.obj) for parameter in parameters if _belongs(parameter, ctx.obj, losses)]
 
-    more = f"{ALL_FLAG} shows all options and examples, -m KIND --help those of a kind of model."
+    more = f"{ALL_FLAG} shows all options and examples, -m KIND --help the options of a kind of model."
 
     def screen(self, ctx: click.Context) -> Mapping[str, Mapping[str, str]]:
-        """Return the first screen, with the defaults of the components, which are those of DEFAULT_MODEL if no others
-        are given. If they are, their own options are added."""
+        """Return the first screen, with the defaults of the given components, or else of DEFAULT_MODEL. Given
+        components add their own options."""
         spec = ctx.obj if isinstance(ctx.obj, Spec) else make_spec(DEFAULT_MODEL)
         chosen = {"model": spec.model, "solver": spec.solver, **spec.values}
         screen = {

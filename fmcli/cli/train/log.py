@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # If more epochs would help, the log proposes this many times the number.
 MORE_EPOCHS = 3
 MOST_WEIGHTS = 4  # of labels that are shown
-# Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
+# Rows whose labels may be ratings have ids: this many times more features than entries of a row.
 SPARSE = 10
 # So many trials of a search are shown.
 SHOWN = 10
@@ -152,7 +152,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.is_sampler:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if len(plan.measured) < plan.source.count:
-        log.line(f"the metrics of training rows are those of {len(plan.measured):,} random ones")
+        log.line(f"training metrics are measured on a sample of {len(plan.measured):,} rows")
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
     if plan.transform.scale and plan.transform.scale.centers is not None:
@@ -267,7 +267,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
     """Log how many sweeps there are, and how many of their draws are kept."""
     sweeps, burn_in, kept = plan.spec.values["epochs"], plan.spec.values["burn_in"], len(kept_sweeps(plan.spec))
     log.line(
-        f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
+        f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model is the average of {kept:,} "
         f"draw{'s' if kept != 1 else ''} from the others, which {'take' if kept != 1 else 'takes'} "
         f"{human_bytes(kept_bytes(plan))}{', of 16-bit numbers' if halved_names(plan) else ''}"
     )
@@ -334,7 +334,7 @@ def reason(plan: Plan) -> str:
         fitted = ", by which the two labels are fitted as numbers: predictions are no probabilities"
         return f"the one with a closed form{fitted if labels.values else ''}"
     if plan.warm_start and labels.loss == plan.warm_start.run.loss:
-        return f"that of {plan.warm_start.path}"
+        return f"from {plan.warm_start.path}"
     if plan.settings.spec.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
@@ -414,7 +414,7 @@ def convergence(figures: Mapping[str, Any]) -> str:
     parts = {name: words for name, words in PARTS.items() if f"{name}_r_hat" in figures}
     r_hat = ", ".join(f"{figures[f'{name}_r_hat']:.2f} ({words})" for name, words in parts.items())
     effective = ", ".join(f"{figures[f'{name}_effective']:.0f} ({words})" for name, words in parts.items())
-    error = f"; standard error of predictions {figures['error']:.1%} of that of labels" if "error" in figures else ""
+    error = f"; standard error of predictions {figures['error']:.1%} of the labels' noise" if "error" in figures else ""
     return f"{figures['sweeps']:,} sweeps after the burn-in: R-hat {r_hat}; effective sweeps {effective}{error}"
 
 
@@ -447,7 +447,7 @@ def log_comparison(log: Log, plan: Plan) -> None:
 
 
 def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False) -> None:
-    """Log the best trials of a search, the usual one, and which one is taken, as a table; of a path, all in order."""
+    """Log the best trials of a search, the default one and the chosen one, as a table; for a path, all in order."""
     if of_path:
         trials = sorted(trials, key=lambda one: one.number)
     counts = [one.rows for one in trials]
@@ -462,7 +462,7 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
             "trainings": round(one.trainings, 1),
             one.metric: one.reached.value,
             **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
-            "": "is taken" if one.chosen else "" if one.asked else "not reached",
+            "": "chosen" if one.chosen else "" if one.asked else "not reached",
             "options": " ".join(option_words(one.options)) or "usual",
         }
         for place, one in enumerate(trials)
@@ -474,7 +474,7 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
         log.line(line.rstrip())
     taken = next((one for one in trials if one.chosen), None)
     if taken is not None and taken.number and taken is not trials[0] and not of_path:
-        log.line(f"trial {taken.number} is taken: those before it are not clearly better")
+        log.line(f"trial {taken.number} is chosen: the trials before it are not clearly better")
 
 
 def log_quick_search(log: Log, searched: SearchResult) -> None:

@@ -44,7 +44,7 @@ class StreamLog(RunLog):
         log_skipped(log, self._bad.count)
         log_ignored(log, request)
         self.progress.epoch(trained.epochs[0])
-        log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
+        log.line(f"training metrics are measured on the last {len(trained.plan.rows):,} rows")
 
 
 @contextmanager

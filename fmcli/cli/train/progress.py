@@ -74,7 +74,7 @@ class Progress(Observer):
         self._last: Epoch | None = None
 
     def epoch(self, epoch: Epoch) -> None:
-        """Print the figures of an epoch, and a line of JSON. Of many epochs, those with round numbers are printed."""
+        """Print the figures of an epoch, and a line of JSON. If there are many epochs, print round numbers only."""
         self._last = epoch
         if self._all or is_round(epoch.number):
             self.ended()
@@ -104,7 +104,7 @@ class Progress(Observer):
     def continues(self, epoch: int, rows: int) -> None:
         """Print where the run continues."""
         self._skipped = (epoch - 1) * self._rows + rows
-        done = f", {rows:,} rows of which are done" if rows else ""
+        done = f", after {rows:,} of its rows" if rows else ""
         self._log.line(f"continuing with {self._kind} {self._before + epoch}{done}")
 
     def _numbered(self, epoch: int) -> str:

@@ -50,8 +50,8 @@ class Request:
     model : the path of the model file.
     by : what tells the groups of rows, or their times; see `row_groups`.
     ranks : whether the loss or the metrics are of groups.
-    beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: all rows
-        are those of a single run.
+    beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: a single
+        run has all rows.
     occupied : bytes that the process has taken before it reads any input.
     """
 
@@ -98,8 +98,8 @@ def request_of(
     """Return a request, checked. It begins now.
 
     mode : the name of a command that writes no model, and excludes options of train.
-    by : what tells the groups of rows, or their times; None: what tells those that are held out.
-    beside : choices of this command that modes exclude or need, beside its options.
+    by : the source of the groups of rows, or of their times; None: as for held-out rows.
+    beside : choices of this command that modes exclude or need, besides its options.
     files : what the command opens beside the files that its parameters name.
 
     Raises UsageError for options that cannot be combined, and the errors of `check_files`.

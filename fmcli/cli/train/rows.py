@@ -44,8 +44,8 @@ class Planned(NamedTuple):
     """The plan of a run, and what it was made from.
 
     format : of the rows.
-    rows, valid : those to train on and the validation data, as they were read, without the weights of labels; rows are
-        None if nothing needs them again, so that their memory is the plan's.
+    rows, valid : the training rows and the validation rows, as they were read, without the weights of labels. `rows` is
+        None if nothing needs the training rows again, so the plan can reuse their memory.
     """
 
     plan: Plan
@@ -88,7 +88,7 @@ def with_groups(settings: Settings, request: Request) -> Settings:
 
 
 def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
-    """Return the rows to train on, with weights, but without those of labels, and their format."""
+    """Return the rows to train on, with their own weights but without label weights, and their format."""
     if request.choices.disk:
         return stored_rows_of(log, request, bad)
     table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
@@ -132,7 +132,7 @@ def candidate_of(request: Request) -> FoldTraining:
 
 
 def with_row_weights(data: Dataset, request: Request) -> Dataset:
-    """Return the rows with the weights in a file, if there is one, but without those of labels."""
+    """Return the rows with the weights in a file, if there is one, but without label weights."""
     file = request.weighting.file if request.weighting else None
     return data if file is None else weigh(data, Weighting(file))[0]
 

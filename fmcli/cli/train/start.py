@@ -61,8 +61,8 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
 
 
 def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
-    """Return name -> value and origin of the options of the run: those of the model, the solver and the loss, and
-    others that have a value."""
+    """Return name -> value and origin of the options of the run: all options of the model, the solver and the loss, and
+    other options that have a value."""
     spec, asked = plan.spec, plan.settings.spec
     inherited = inherited_by(plan, choices)
     by_data = {name for name, value in asked.values.items() if isinstance(value, Derived)}

@@ -396,7 +396,7 @@ class Cache(Located):
         facts.labels = None if labels is None else {label: (rows, weight) for label, rows, weight in sorted(labels)}
         self.dictionary = read_dictionary(tail[ids - counts : header - counts], contents["dictionary"])
         if self.dictionary is not None and len(self.dictionary) != facts.features:
-            raise ValueError("its dictionary is not that of its features")
+            raise ValueError("its dictionary does not fit its features")
         self._check(counts)
         self._verified = np.zeros(len(self.table), dtype=np.bool_)
         self._strips = list(self._shards())

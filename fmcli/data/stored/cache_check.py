@@ -94,6 +94,6 @@ def check_header(header: Any) -> None:
     if labels is not None:
         beyond = any(not lowest <= label <= highest for label, _, _ in labels)
         if beyond or sum(rows for _, rows, _ in labels) != facts["rows"]:
-            raise ValueError("its labels are not those of its rows")
+            raise ValueError("its labels do not fit its rows")
     if names is not None and not 0 <= lowest <= highest < len(names):
         raise ValueError("its labels have no names")

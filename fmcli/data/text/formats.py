@@ -211,7 +211,7 @@ class Text:
             elif token and colons > 2 and not DIGITS.fullmatch(token[1]):
                 raise BadInputError(
                     f"{self._ahead[-1].name}: the format cannot be detected, because the first feature, "
-                    f"{quote(token[1])}, has {colons} colons, of which the last one precedes the value",
+                    f"{quote(token[1])}, has {colons} colons; the last one precedes the value",
                     format={"libsvm": "if the others belong to its name", "ffm": "if the first one ends a field"},
                 )
         self._whole = sum(buffer.last for buffer in self._ahead) == len(paths)  # whether all the text was read ahead
@@ -350,8 +350,8 @@ def first_row(buffer: TextBuffer) -> re.Match[bytes] | None:
 
 
 def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
-    """Return a function that parses a buffer, of a table as entries of its rows; lines and faults are those of the
-    table."""
+    """Return a function that parses a buffer. A table is parsed as entries of its rows, with the line numbers and
+    faults of the table."""
 
     def parsed(number: int, buffer: TextBuffer) -> Parsed[T]:
         scanner = buffer.scanner

@@ -184,7 +184,7 @@ def buffers(
     """Yield the text of the inputs in order, at least one buffer (possibly empty) per input or extent; "-" is standard
     input.
 
-    A buffer has at most `size` bytes, or more if one line is longer. Its memory is taken from `spare` first, where the
+    A buffer has at most `size` bytes, or more if one line is longer. Its memory comes from `spare` first, where the
     caller puts buffers that it no longer needs. With `unbuffered`, a buffer has the whole lines that have arrived, even
     if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or regular file
     ends too early, and BadInputError for compressed data that is truncated or corrupt, a binary format, and a line that

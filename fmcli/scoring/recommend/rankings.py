@@ -215,8 +215,8 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     item = places_in(known, hashes(read.labeled, of_items))
     if (item < 0).any():
         raise BadInputError(
-            f"{name_of(inputs.rows[0])}: row {int((item < 0).argmax()) + 1} has no item: of the features of "
-            f"{name_of(inputs.items[0])}, it needs exactly those of one row"
+            f"{name_of(inputs.rows[0])}: row {int((item < 0).argmax()) + 1} has no item: it needs exactly "
+            f"the features of one row of {name_of(inputs.items[0])}"
         )
 
     of_users = ~of_items if inputs.user is None else read.features_of((inputs.user,))

@@ -33,8 +33,8 @@ ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 ENTRIES_OF_LARGE_ROW = 1 << 17
 # Rows whose lengths are compared at a time.
 ROWS_AT_ONCE = 1 << 16
-# The features of a relation are updated in the order of all features if that takes at most so many runs, or if it
-# visits the rows so often: a tenth of a second.
+# The features of a relation are updated in the order of all features if that takes at most this number of runs, or at
+# most this number of visits of rows: a tenth of a second.
 FEW_RUNS, FEW_VISITS = 4, 1 << 20
 # Samples whose losses are summed in one slice; the slices are added in order, so that the sum does not depend on the
 # number of threads.
@@ -145,8 +145,8 @@ class CoordinateDescent(Minimizer):
         ]
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
-        """Return the rows of a block that are updated, in their order: those that enter samples, and those with another
-        minimum, given what holds them."""
+        """Return the rows of a block to update, in their order: rows that enter samples, and rows whose minimum under
+        the quadratic prior is elsewhere."""
         order = self.descent.order(number, columns)
         if self.hold is None or not self.hold.moves_all or self.descent.related:
             return order
@@ -186,7 +186,7 @@ class CoordinateDescent(Minimizer):
     def _chunks_between(
         self, ends: NDArray[np.int64], done: int, stop: int, sets: NDArray[np.int32] | None
     ) -> Iterator[Chunk]:
-        """Yield the chunks of the rows from `done` to `stop`, none of which is large."""
+        """Yield the chunks of the rows from `done` to `stop`; no row is large."""
         bounds = [] if sets is None else chain([done], map(int, sets[(done < sets) & (sets < stop)]), [stop])
         for begin, end in pairwise(bounds):
             if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
@@ -324,7 +324,7 @@ def blocks_in_order(model: Parameters, *, held: bool = False) -> list[int]:
     weights of kernels come before the factors, so that their start values do not decide their final signs ([PN] 9.1).
 
     At the start of an epoch the caches are exact, too, which these weights need: if a kernel has vanished, later in an
-    epoch its cache holds rounding errors only, and there is no limit to a step along those.
+    epoch its cache holds rounding errors only, and nothing limits a step along them.
     """
     layouts = enumerate(model.layout)
     moved = [number for number, layout in layouts if layout.trained and not (held and layout.constraint)]
@@ -356,11 +356,11 @@ def large_rows(ends: NDArray[np.int64]) -> Iterator[int]:
 
 
 def in_runs(orders: list[NDArray[np.int32]], rows: int) -> list[tuple[int, NDArray[np.int32]]]:
-    """Return (source, features) runs of features of one source, in the order of updates; orders[0] are those of the
-    rows themselves, each other order the features of a relation, all increasing.
+    """Return (source, features) runs of features of one source, in the order of updates. orders[0] has the
+    features of the rows themselves, each other order the features of a relation, all increasing.
 
     A run of a relation costs two passes over the rows. If the passes are few, or the rows, updates are in the order of
-    the features, so that they are those of the joined rows. Otherwise the relation has a single run.
+    the features, as for the joined rows. Otherwise the relation has a single run.
     """
     if len(orders) == 1:
         return [(0, orders[0])]

@@ -19,7 +19,7 @@ class NewFeaturesDescent(CoordinateDescent):
     """Cyclic descent on the SUM of the losses plus penalty, by the parameters of new features; all others are constant.
 
     Each set of new features ends on its own, once no parameter of it moves in an epoch by more than `tol` times the
-    largest one that moves. So the result for a set is that of its rows alone, bit by bit.
+    largest one that moves. So the result for a set depends on its rows alone, bit by bit.
     """
 
     def prepare(self, by_gradient: bool = False, new_features: NewFeatures | None = None, tol: float = 0.0) -> None:

@@ -71,7 +71,7 @@ class PriorRows:
     past : what the file knows about the loss of these rows; None: the counts only.
     counts : (features) how many of them have each feature.
     known : array name -> which of its values took part, as of Resumable.known.
-    twin : returns a model with the same rows as that of the run, not allocated.
+    twin : returns an unallocated model with the same rows as the run's model.
     begun : array -> the values with which the run begins in place of the earlier ones, nan for start values; see
         `begin`.
     """
@@ -114,10 +114,10 @@ class PriorRows:
         return max(held, model.bytes_needed(0) + self.estimate_needed() + interactions.bytes_needed(model, data))
 
     def begin(self, task: Task, loss: Loss) -> None:
-        """Let the factors of pairs be the first columns of those that the earlier rows tell (`Interactions.factors`) if
-        these predict the rows of the task better, which have no part in them. Other columns become 0, until later
-        nights tell more. Of models without pairs, dead factors begin anew. A strength above 1 is to keep what is known,
-        such as that there are no interactions."""
+        """Start the factors of pairs from the first columns of the factors that the earlier rows imply
+        (`Interactions.factors`), if these predict the rows of the task better; the rows had no part in them. Other
+        columns become 0, until later nights tell more. In models without pairs, dead factors start again. A strength
+        above 1 keeps earlier knowledge, such as that there are no interactions."""
         past, name, entries = self.past, pair_factors(task.model), task.source.nonzeros / task.source.count
         if self.strength > 1:
             return

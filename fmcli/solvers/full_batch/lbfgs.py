@@ -82,7 +82,7 @@ class LBFGS(Minimizer):
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
-        """Return bytes that the search takes in so many epochs, each of which adds a pair of vectors to the history."""
+        """Return the bytes that the search needs; each epoch adds a pair of vectors to the history."""
         size = model.outputs * sum(layout.rows(model.features) * (layout.lanes + 1) for layout in model.layout)
         rooms = min(threads, parts_of(size)) * Workspace.bytes_needed(model, data.longest)
         return np.dtype(np.float64).itemsize * size * (parts_of(size) + 2 * min(MEMORY, epochs) + OTHERS) + rooms
@@ -299,5 +299,5 @@ class LBFGSTrainer(MinimizingTrainer):
 
 
 def parts_of(size: int) -> int:
-    """Into how many slices the rows are divided if a gradient has so many numbers."""
+    """Return the number of slices of the rows, given the size of a gradient."""
     return SLICES if size < LARGE else SLICES_IF_LARGE

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-# The decrease that a step must reach, relative to that of the slope at the start, and the fraction of the slope that
-# may remain.
+# The decrease that a step must reach, relative to the decrease along the slope at the start, and the fraction of the
+# slope that may remain.
 DECREASE, REMAINING = 1e-4, 0.9
 # A longer step is this many times as long. An interpolated one keeps this fraction of the interval away from both ends.
 LONGER, MARGIN = (2.0, 10.0), 0.1
@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 def search(at: Callable[[float], Point], start: Point, step: float, most: int) -> Point | None:
-    """Return the point of an acceptable step, else the best of those that reach the decrease; None if none does.
+    """Return the point of an acceptable step, else the best point with enough decrease; None without one.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class Trace:
         return {"sweeps": np.array(self._sweeps)} if self._sweeps else {}
 
     def restore(self, progress: Kept, number: int) -> None:
-        """Continue from kept progress after so many sweeps. Raises ValueError if it is not valid."""
+        """Continue from kept progress after `number` sweeps. Raises ValueError if it is not valid."""
         count = max(0, number - self.burn_in)
         require_names(progress, ["sweeps"] if count else [])
         if count:
@@ -73,7 +73,7 @@ class Trace:
             self._sweeps = [row.copy() for row in progress["sweeps"]]
 
     def figures(self) -> dict[str, float]:
-        """Return the number of sweeps; `r_hat` and `effective` (summarized) of all numbers, and of those of each
+        """Return the number of sweeps; `r_hat` and `effective` (summarized) of all numbers, and of the numbers of each
         name, as `alpha_r_hat`; and `error`, the standard error of the watched predictions, means over the sweeps, as a
         share of the standard deviation of the labels around them. Empty if there are too few sweeps."""
         if len(self._sweeps) < LEAST_SWEEPS:
@@ -81,7 +81,7 @@ class Trace:
         trace = np.array(self._sweeps)
         r_hat, effective = split_r_hat(trace), effective_sizes(trace)
         square = variances(halves(trace))[1] / effective
-        mean, noise = trace.mean(axis=0), 1.0  # that of a latent score
+        mean, noise = trace.mean(axis=0), 1.0  # the noise of a latent score
         figures, begin = {"sweeps": len(trace), **summarized("", r_hat, effective)}, 0
         for name, size in self._sizes.items():
             own = slice(begin, begin + size)
@@ -110,7 +110,7 @@ def halves(trace: Floats) -> Floats:
 
 def variances(chains: Floats) -> tuple[Floats, Floats]:
     """Return (numbers) the variance within chains (chains, sweeps, numbers), such as the halves of a trace; and an
-    estimate of that of the distribution, too large as long as the chains have different means."""
+    estimate of the distribution's variance, too large as long as the chains have different means."""
     count = chains.shape[1]
     within = chains.var(axis=1, ddof=1).mean(axis=0)
     return within, (count - 1) / count * within + chains.mean(axis=1).var(axis=0, ddof=1)
@@ -125,7 +125,7 @@ def split_r_hat(trace: Floats) -> Floats:
 
 
 def effective_sizes(trace: Floats) -> Floats:
-    """Return (numbers) the number of independent draws whose mean varies as much as that of a trace (sweeps, numbers),
+    """Return (numbers) the number of independent draws whose mean varies as much as a trace's (sweeps, numbers),
     but at most the number of sweeps."""
     starts = range(0, trace.shape[1], COLUMNS_A_TASK)
     return np.concatenate([_effective_sizes(halves(trace[:, at : at + COLUMNS_A_TASK])) for at in starts])

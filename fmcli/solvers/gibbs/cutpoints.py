@@ -25,8 +25,8 @@ class CutpointWalk:
 
     The latent variables of the labels are integrated out: given these, cutpoints would hardly move (Cowles:
     Accelerating Monte Carlo Markov chain convergence for cumulative-link generalized linear models, 1996). The
-    covariance of a step depends on the frequencies of the labels only: it is near that of the posterior if scores were
-    a constant.
+    covariance of a step depends on the frequencies of the labels only: it is near the posterior's covariance for
+    constant scores.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class CutpointWalk:
     ) -> None:
         """Make some proposals, and accept or reject each.
 
-        cutpoints : (1, number), of which all but the first one change.
+        cutpoints : (1, number); all but the first one change.
         before : the logarithm of the probability of the labels, given the cutpoints.
         likelihood : returns it for the cutpoints as they are then.
         """

@@ -18,11 +18,11 @@ from fmcli.system.parallel import Pool
 
 
 class NewFeaturesSampler(GibbsSampler):
-    """Draws the parameters of new features, given those of all others, and the precision of the labels, the priors and
-    the cutpoints of the draw that has these.
+    """Draws the parameters of new features, given the parameters of all other features, and the precision of the
+    labels, the priors and the cutpoints of the same draw.
 
-    Random numbers depend on the id of a feature, and for latent variables on those of its set and on the place of a row
-    among the set's. So the draws for a set are those that it would have alone, bit by bit.
+    Random numbers depend on the id of a feature, and for latent variables on the ids of its set and on the place of a
+    row among the set's rows. So a set gets the same draws as alone, bit by bit.
     """
 
     def prepare(
@@ -81,7 +81,7 @@ class NewFeaturesSampler(GibbsSampler):
 
 
 def ranks(numbers: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Return the place of each element among those that are equal to it."""
+    """Return the place of each element among the elements equal to it."""
     order = np.argsort(numbers, kind="stable")
     _, starts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
     found = np.empty(len(numbers), dtype=np.uint64)

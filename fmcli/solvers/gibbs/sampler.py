@@ -23,7 +23,7 @@ from fmcli.system.parallel import Pool, pool_of
 
 Floats = NDArray[np.float64]
 
-# The number that stands for the noise among those of the blocks, in the keys of generators.
+# The number of the noise in the keys of generators, among the numbers of the blocks.
 NOISE = 1 << 8
 # Numbers that each prior takes: mean and precision, and the sum and the squares of its parameters.
 TABLES = 4
@@ -91,10 +91,10 @@ class GibbsSampler(CoordinateDescent):
         seed : of the numbers that parameters and latent variables are drawn with.
         generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
         swept : sweeps of earlier runs, whose numbers are not used again.
-        fields : (features) the field of each feature, each of which has priors of its own, or NO_GROUP if it is not
-            known; None: all are in one.
-        seen : (features) whether the parameters of a feature depend on rows, those of the run or earlier ones; others
-            are drawn from their prior, if their field is known. None: all do.
+        fields : (features) the field of each feature, or NO_GROUP if it is not known; each field has its own priors.
+            None: all features are in one field.
+        seen : (features) whether the parameters of a feature depend on rows of the run or on earlier rows; other
+            features are drawn from their prior, if their field is known. None: all do.
         summed : whether rows have their own weights, not shares of their sum.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
@@ -205,7 +205,7 @@ class GibbsSampler(CoordinateDescent):
         if layout.weight:
             rates[-1] = self.hyperpriors.prior_rate_w
         mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares, rates)
-        start = squares == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
+        start = squares == 0  # nothing is known yet: a drawn precision would be as large as the number of parameters
         mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
         self.priors.mean[number][:, columns] = np.repeat(mean, sizes, axis=1)
         self.priors.precision[number][:, columns] = np.repeat(precision, sizes, axis=1)
@@ -226,8 +226,8 @@ class GibbsSampler(CoordinateDescent):
 
 
 def bytes_of_priors(model: Parameters, fields: int, sweeps: int) -> int:
-    """Return bytes of the priors for features of so many fields, of their moments, of the numbers of features that are
-    drawn from them, and of what is watched of all sweeps."""
+    """Return the bytes of the priors for features of this number of fields, of their moments, of the numbers of
+    features drawn from them, and of the watched numbers of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
     watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)
@@ -236,7 +236,7 @@ def bytes_of_priors(model: Parameters, fields: int, sweeps: int) -> int:
 
 
 def is_bias(layout: BlockLayout) -> bool:
-    """Return whether a block has the bias, or those of anchors."""
+    """Return whether a block has the bias, or the biases of anchors."""
     return layout.weight == "bias"
 
 
@@ -252,7 +252,7 @@ def firsts(groups: list[list[int]]) -> list[int]:
 
 def shared_columns(layout: BlockLayout) -> list[list[int]]:
     """Return the columns of a block's priors that have one mean and precision: in a block by feature each column,
-    otherwise those of each array."""
+    otherwise the columns of each array."""
     groups: list[list[int]] = []
     begin = 0
     for array in layout.body:

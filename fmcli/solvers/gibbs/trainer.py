@@ -21,8 +21,8 @@ from fmcli.solvers.trainer import Observer, Task
 
 
 def places_of_groups(task: Task) -> NDArray[np.int32] | None:
-    """Return (features) the places of the groups of new features among those that the draw of a task has priors for;
-    None: all features are in one.
+    """Return (features) the places of the groups of new features among the groups that have priors in the draw of a
+    task; None: all features are in one group.
 
     Raises UsageError for new features in another group.
     """

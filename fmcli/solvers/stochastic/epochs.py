@@ -20,8 +20,7 @@ class Epochs(Protocol):
     def unit(self) -> int: ...
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
-        """Begin an epoch of this run, of which so many rows are done already. number : from 1. last : whether no epoch
-        follows."""
+        """Begin an epoch of this run after its first `done` rows. number : from 1. last : whether no epoch follows."""
         ...
 
     def advance(self, stop: int, total: float) -> tuple[int, float, float]:

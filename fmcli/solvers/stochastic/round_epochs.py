@@ -71,8 +71,8 @@ class RoundEpochs:
 
     Attributes
     ----------
-    seen : samples of all epochs that have ended, including those of earlier runs whose state is kept.
-    unit : the number of samples, by multiples of which an epoch can be divided; the end of the round comes after it.
+    seen : samples of all completed epochs, including epochs of earlier runs whose state is kept.
+    unit : an epoch can be divided after multiples of this number of samples, at the end of the round.
     """
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
@@ -142,7 +142,7 @@ class RoundEpochs:
         return [(at, min(at + step, stop)) for at in range(start, stop, step)]
 
     def _in_order(self, done: int, pool: Executor) -> Iterator[tuple[SampleRounds, NDArray[np.int32]]]:
-        """Yield the rounds of each piece in the order of the epoch, of which so many rows are done, and their order."""
+        """Yield the rounds of each piece in the order of the epoch, after its first `done` rows, and their order."""
         while done < self.task.source.count:
             if done == self.rows.stop:
                 self.rows.next_shard()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fmcli.solvers.trainer import Task
 
 
-# Short rows in a random order are copied before they are trained on, so many entries at a time, because a loop that
-# only copies waits for several rows of memory at once. Long rows, and data that fit in a cache, do not gain.
+# Short rows in a random order are copied before training, this number of entries at a time, because a loop that only
+# copies waits for several rows of memory at once. Long rows, and data that fit in a cache, do not gain.
 WINDOW_NONZEROS, LONG_ROW, CACHED_BYTES = 1 << 19, 64, 1 << 22
 
 
@@ -81,8 +81,8 @@ class RowEpochs:
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged + window_bytes(task)
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
-        """Draw the order of an epoch, of which so many rows are done already: that of the shards, if there are several,
-        and that of the rows of each.
+        """Draw the order of an epoch after its first `done` rows: the order of the shards, if there are several, and
+        the order of the rows of each shard.
 
         pool : if it has several threads, one copies the next rows meanwhile, and one draws the order of the next epoch
             if the rows are in memory.

@@ -73,8 +73,8 @@ class StochasticTrainer(Trainer):
         self.resume(updates)
 
     def bytes_needed(self) -> int:
-        """Return bytes that training takes: those of the solver, of its steps, and of the rows' numbers in three
-        orders: in increasing order, and in those of two epochs."""
+        """Return the bytes that training needs: for the solver, for its steps, and for the rows' numbers in three
+        orders: increasing, and as in two epochs."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
         steps = self.kind_of_epochs.bytes_needed(self.task)

@@ -82,9 +82,7 @@ def hash_bits_of(choices: Choices, warm_start: WarmStart | None) -> int:
     before = warm_start.transform.hash_bits
     if choices.hash_bits not in (None, before):
         theirs = f"with {called('hash_bits')} {before}" if before else f"without {called('hash_bits')}"
-        raise UsageError(
-            f"{warm_start.path} was trained {theirs}, so that its columns are not those of {choices.hash_bits} bits"
-        )
+        raise UsageError(f"{warm_start.path} was trained {theirs}, so its columns do not fit {choices.hash_bits} bits")
     return before
 
 

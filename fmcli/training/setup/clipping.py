@@ -23,7 +23,7 @@ def fit_clip(
     """Return the spec with its choice to clip, and the range of all labels that it and the warm start were trained on,
     in the user's unit.
 
-    By default, predictions are clipped, unless those of the warm start are not.
+    By default, predictions are clipped, unless the warm start does not clip them.
 
     Raises UsageError if the loss cannot be clipped.
     """

@@ -34,7 +34,7 @@ from fmcli.training.setup.warm_start import WarmStart
 # Rows are dense if they have this share of the features. Those are few for which non-zeros x rank is at most this, so
 # that a run takes some seconds.
 DENSE, FEW_VISITS = 0.5, 1.2e6
-# How many rows at least, if there are so many, show how large the start values of a sampler should be.
+# The start values of a sampler get their size from at least this number of rows, or from all rows.
 ROWS_FOR_START = 10_000
 # Sums of weights are rounded by less than this share.
 ROUNDING = 1e-9
@@ -112,8 +112,8 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[F
 def occurring(
     source: TrainingRows, transform: Transform, settings: Settings
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None, Transform]:
-    """Return which features occur in the rows to train on, in how many (see Plan), and the transform that knows them
-    and those of the warm start."""
+    """Return which features occur in the rows to train on, in how many rows (see Plan), and the transform with these
+    features and the features of the warm start."""
     seen, counts = source.occurrences(settings.threads)
     both = settings.warm_start.also_seen(seen) if settings.warm_start else seen
     return seen, counts, replace(transform, marks=marked(both))
@@ -170,7 +170,7 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
 
 
 def labels_of(settings: Settings, rows: Rows) -> Labels:
-    """Return the labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine
+    """Return the labels of the warm start, or labels that fit the loss; if the spec has no loss, the labels determine
     it."""
     spec = settings.spec
     if settings.warm_start:
@@ -191,7 +191,7 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
 
 
 def learn_scale(spec: Spec, rows: DividedRows, transform: Transform, warm_start: WarmStart | None) -> Scaling:
-    """Return the scaling of the columns: that of the warm start for columns that it has seen, if it has the same
+    """Return the scaling of the columns. Columns that the warm start has seen keep its scaling, if it has the same
     method."""
     method = spec.values[SCALE]
     if method == ZSCORE and MODELS[spec.model].needs_fields(spec.values):

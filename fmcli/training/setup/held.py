@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fmcli.data.text.formats import RowGroups
 
-# The forms, beside a share, and the groups that are those of query numbers in text.
+# The forms besides a share, and the name of the groups by query number in text.
 LAST, GROUP, TIME, LAST_OF, QUERY = "last", "group", "time", "last-of", "qid"
 FORMS = "FRACTION, last:FRACTION, group:COL:FRACTION, time:COL:FRACTION or last-of:COL:N"
 

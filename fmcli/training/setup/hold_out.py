@@ -17,13 +17,13 @@ from fmcli.training.setup.settings import HoldOut
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS, Strata
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
-# The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
+# The default holdout: the first share of the rows, but at least the number, and at most the second share.
 USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
 # To compare kinds of models takes more rows than to choose an epoch.
 ENOUGH_TO_COMPARE = 5_000
 # Of fewer rows, none is held out by default. More are not, because they stay in memory even if the others do not.
 LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
-# Rows are drawn from ranges of so many.
+# Rows are drawn from ranges of this size.
 RANGE = 1 << 20
 
 
@@ -34,7 +34,7 @@ def split(
     group: NDArray[np.int32] | None = None,
     strata: Strata | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the numbers of the rows to hold out and of those to train on, both increasing.
+    """Return the numbers of the rows to hold out and of the rows to train on, both increasing.
 
     Groups (0, 1, .. for each row), if there are some, remain whole; else random rows have their share of each class,
     if rows have `strata`.
@@ -67,16 +67,16 @@ def require_rows(hold_out: HoldOut) -> None:
 
 
 def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
-    """Return whether each row is among those with the last times, about so many. Raises UsageError if there is only one
-    time."""
+    """Return whether each row is among the rows with the last times, about `count`. Raises UsageError if there is only
+    one time."""
     if not time.any():
         raise UsageError("all rows have one time, so that none can be held out by it")
     return in_last_share(ByTime([Fraction(len(time) - count), Fraction(count)]), time.astype(np.float64))
 
 
 def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
-    """Return whether each row is among so many last ones of its group; smaller groups have none. Raises UsageError if
-    no group is larger."""
+    """Return whether each row is among the last `each` rows of its group; smaller groups have none. Raises UsageError
+    if no group is larger."""
     if np.bincount(group).max() <= each:
         raise UsageError(f"no group has more than {each} rows, so that the last {each} cannot be held out; give fewer")
     return in_last_share(LastOf(each), np.arange(len(group), dtype=np.float64), group)
@@ -92,7 +92,7 @@ def in_last_share(
 
 
 def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec, strata: Strata | None = None) -> int:
-    """Return how many rows to hold out, or at least so many. Raises UsageError as `split` does."""
+    """Return how many rows to hold out; whole groups may hold out more. Raises UsageError as `split` does."""
     share = hold_out.share
     if hold_out.each:
         return min(hold_out.each, rows - 1)
@@ -121,8 +121,8 @@ def usual_share(rows: int, enough: int, rarer: int | None = None) -> float:
 def numbers_held_out(
     rows: int, count: int, hold_out: HoldOut, spec: Spec, strata: Strata | None = None
 ) -> NDArray[np.int64]:
-    """Return the numbers of so many rows to hold out, increasing. Random ones are drawn range by range, so that it
-    takes little memory even if rows are not in memory. Of rare classes, each has its share."""
+    """Return the numbers of the rows to hold out, increasing. Random rows are drawn range by range, which takes little
+    memory even if rows are not in memory. Each rare class has its share."""
     if hold_out.last or not count:
         return np.arange(rows - count, rows, dtype=np.int64)
     if strata is None:
@@ -164,7 +164,7 @@ def drawn(rows: int, held: int, random: np.random.Generator) -> tuple[NDArray[np
 
 
 def last_groups(group: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
-    """Return whether each group begins in so many last rows. Raises UsageError if none does, or all do."""
+    """Return whether each group begins in the last `count` rows. Raises UsageError if none does, or all do."""
     chosen: NDArray[np.bool_] = np.unique(group, return_index=True)[1] >= len(group) - count
     if count and (chosen.all() or not chosen.any()):
         left = "training" if chosen.any() else "validation"
@@ -173,7 +173,7 @@ def last_groups(group: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
 
 
 def groups_held_out(group: NDArray[np.int32], count: int, spec: Spec) -> NDArray[np.bool_]:
-    """Return whether each group is held out: groups are drawn until they have so many rows, or more.
+    """Return whether each group is held out: groups are drawn until they have `count` rows or more.
 
     Raises UsageError if no group is left.
     """

@@ -48,10 +48,10 @@ class ItemRanking:
     seed: int
 
     def validation(self, data: Dataset, rows: RowNumbers, labels: Labels) -> Dataset:
-        """Return rows to validate on: for each of some users, the held-out rows and rows with other items, whose label
-        is not relevant, but not those items that relevant training rows of the user have.
+        """Return rows to validate on: for each of some users, the held-out rows, and rows with other items, whose label
+        is not relevant, except items that relevant training rows of the user have.
 
-        rows : the numbers of those rows of the data to train on.
+        rows : the numbers of the rows to train on.
         """
         random = np.random.default_rng([self.seed, HOLDOUT_STREAM, ITEMS])
         every = np.sort(np.concatenate([rows, self.held]))

@@ -25,8 +25,8 @@ PENALTIES = frozenset(
 # The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
 LEARNS_NEW = next(solver for solver in SOLVERS.values() if solver.learns_new)
 OF_NEW_FEATURES = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
-# For each draw of a solver that samples: sweeps over the new features, of which the last one is kept. Given all others,
-# the factors of a feature are drawn at once, so that few forget the start.
+# The sweeps over the new features for each draw of a solver that samples; the last sweep is kept. The factors of a
+# feature are drawn jointly, given all others, so a few sweeps forget the start.
 SWEEPS = {"epochs": 20, "burn_in": 19, "draws": 1}
 
 
@@ -36,7 +36,7 @@ class PreviousRun:
 
     options : all options, with defaults filled in.
     given : names of the options that the run was explicitly given; SOLVER means the solver.
-    epochs : number of epochs that the parameters were trained for, in this run and those that it resumed from.
+    epochs : the number of epochs that the parameters were trained for, in this run and in the runs it resumed from.
     multiples : as of Spec.
     """
 
@@ -92,8 +92,8 @@ class PreviousRun:
 
         These are the options that this run was given, and all options that the meaning of its parameters depends
         on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
-        nor between solvers of which one weighs them against the sum of the losses and the other against their mean, nor
-        from a solver that dense rows chose, whose penalties a quick search chose. A
+        nor between a solver that weighs them against the sum of the losses and a solver that weighs them against the
+        mean, nor from a solver that dense rows chose, because a quick search chose its penalties. A
         solver's options are not inherited by another solver.
         """
         kind, new_loss = model or self.model, loss or self.loss

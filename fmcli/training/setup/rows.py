@@ -128,8 +128,8 @@ class Rows(LabeledRows, Protocol):
         ...
 
     def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
-        """Yield some rows as they were read, those that are in memory at a time: which of them these are, and their
-        data. rows : their numbers, increasing."""
+        """Yield some rows as they were read, as many at a time as are in memory: their places among `rows`, and their
+        data. rows : the numbers of the rows, increasing."""
         ...
 
     def with_new_features(self, transform: Transform) -> RowsInMemory:
@@ -143,7 +143,7 @@ class Rows(LabeledRows, Protocol):
 
 
 class DividedRows(Protocol):
-    """The rows of a run, divided into the rows to train on and those that are held out."""
+    """The rows of a run, divided into the rows to train on and the held-out rows."""
 
     def label_moments(self) -> Moments:
         """Return the moments of the labels of the rows to train on, which are numbers."""
@@ -180,9 +180,9 @@ class DividedRows(Protocol):
 class RowsInMemory:
     """Rows in memory; see Rows.
 
-    every : the numbers of the rows of the run, in increasing order, of which those of another run may be in the same
-        data; None: all.
-    own : whether nothing but this run needs the data, whose indices are overwritten by those of other columns.
+    every : the numbers of the rows of the run, in increasing order; None: all. The data may also have rows of another
+        run.
+    own : whether only this run needs the data, so that new columns overwrite its indices.
     """
 
     data: Dataset
@@ -282,8 +282,8 @@ class DividedInMemory:
     """Rows in memory, divided; see DividedRows.
 
     every : as in RowsInMemory.
-    rows, held : the numbers of the rows to train on and of those that are held out.
-    ranking : how the held-out rows are ranked among all items; None: they are validated on as they are.
+    rows, held : the numbers of the rows to train on and of the held-out rows.
+    ranking : how the held-out rows are ranked among all items; None: validation uses them as they are.
     """
 
     data: Dataset
@@ -327,13 +327,12 @@ class DividedInMemory:
             return None
         if self.ranking is not None:
             return transform.of(self.ranking.validation(self.data, self.rows, transform.labels)), None
-        if transform.norm:  # that of rows to train on counts features that these may be the only ones to have
+        if transform.norm:  # in training rows, the norm counts features that only these rows may have
             return transform.of(self.data.take(self.held)), None
         return data, self.held
 
     def _groups(self, transform: Transform) -> Counted | None:
-        """Return the groups of features with a common prior: those that they were given, or
-        else their fields."""
+        """Return the groups of features with a common prior: the given groups, or else the fields."""
         if transform.groups is not None:
             return without_gaps(transform.groups, self.seen(transform))
         if self.data.field is None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fmcli.models.parameters import Parameters
     from fmcli.training.setup.warm_start import WarmStart
 
-# The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
-# steps as large as those of a new model, which later updates do not make up for.
+# The largest state, in bytes, that a model keeps by default. It is worth its space: without it, the first update takes
+# steps as large as a new model's, and later updates do not make up for them.
 LARGEST_STATE = 256 << 20
 # Numbers for each parameter about the loss of the rows as a function of it: a curvature and a slope.
 PAST_SLOTS = 2
@@ -42,8 +42,8 @@ class HoldOut:
 
     share : of all rows; None: the default.
     last : whether it is the last rows; otherwise they are random.
-    times : whether the groups of rows are their times, of which the last ones are held out.
-    each : this many last rows of each group are held out, in place of a share of all; 0: no.
+    times : whether the groups of rows are their times; the last times are held out.
+    each : the number of last rows of each group to hold out, in place of a share of all rows; 0: a share.
     grouped : whether it depends on the groups of rows, or on their times.
     compares : whether they compare kinds of models, so that more are held out by default, also if no epoch is chosen.
     """
@@ -62,7 +62,7 @@ class HoldOut:
 
     @property
     def in_order(self) -> bool:
-        """Whether the rows that are held out follow those of training, in their order or in time."""
+        """Whether the held-out rows follow the training rows, in their order or in time."""
         return self.last or self.times or self.each > 0
 
 
@@ -98,8 +98,7 @@ class Settings:
     positive : the label that is the positive one of two; None: as in the warm start, or else by usual names.
     whole : then, once the rows are known: the whole warm start, with columns for new features, which are 0;
         `warm_start` is the part of it that has the columns of the rows.
-    groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
-        field.
+    groups : the features that share a prior, for solvers that sample; None: as in the warm start, or else by field.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
     other parameters than the spec's.
@@ -151,8 +150,8 @@ class Settings:
         )
 
     def waits(self, rows: int, *, dense: bool) -> int:
-        """Return how many epochs without a better one training on so many rows waits for one. dense : whether they have
-        most features."""
+        """Return the patience: how many epochs without a better one training on this number of rows accepts. dense :
+        whether rows have most features."""
         return self.spec.solver_entry.waits(rows, dense=dense) if self.patience is None else self.patience
 
     @property
@@ -162,7 +161,7 @@ class Settings:
 
     def may_keep_state(self, spec: Spec, model: Parameters, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
-        each parameter: as the model was asked, else that of a stochastic solver if it is not too large."""
+        each parameter: as chosen, else the state of a stochastic solver unless it is too large."""
         if self.keep_state is not None:
             return self.keep_state
         return spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE
@@ -224,7 +223,7 @@ def rank_of(spec: Spec) -> int:
 
 
 def state_bytes(model: Parameters, slots: int) -> int:
-    """Return bytes of the state in the file of a model, so many numbers for each parameter."""
+    """Return the bytes of the state in the file of a model, with `slots` numbers for each parameter."""
     from fmcli.models.layout import REAL_TYPE  # loads numpy, which options of commands, in this module, do not need
 
     shapes = model.shapes()

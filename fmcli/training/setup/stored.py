@@ -50,7 +50,7 @@ class StoredShards:
     """The rows of a cache, which this process reads shard by shard; see Rows.
 
     of_labels : weights by label.
-    numbering : of the columns, if it is not that of the cache.
+    numbering : of the columns, if it differs from the cache's.
     """
 
     cache: Shards
@@ -110,7 +110,7 @@ class StoredShards:
         return self.without(numbers_held_out(rows, count, hold_out, spec, strata), spec.values["seed"])
 
     def without(self, numbers: NDArray[np.int64], seed: int) -> DividedShards:
-        """Return the rows, of which those with these numbers in the text are held out. seed : of the run."""
+        """Return the rows; rows with these numbers in the text are held out. seed : of the run."""
         if not len(numbers):
             return DividedShards(self)
         held = numbers.astype(np.int32)

@@ -1,4 +1,4 @@
-"""The rows of a stream, for a single pass over segments of them, each of which is in memory."""
+"""The rows of a stream, for a single pass over segments. Only one segment is in memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Segments:
         return self._ahead.pop() if self._ahead else next(self._read)
 
     def enlarge(self, size: int) -> None:
-        """Have at least so many bytes of rows, and SEGMENT_BYTES, in each further segment except the last one."""
+        """Make each further segment, except the last one, at least as large as `size` bytes and as SEGMENT_BYTES."""
         self._least_bytes = max(SEGMENT_BYTES, size)
 
     def _counted(self, pieces: Iterable[TextRows]) -> Iterator[TextRows]:
@@ -141,7 +141,7 @@ def segments(
 
 
 def last_rows(pieces: list[TextRows], rows: int) -> list[TextRows]:
-    """Remove so many rows at the end of some pieces; returns them."""
+    """Remove rows from the end of some pieces. Returns them."""
     removed: list[TextRows] = []
     while rows:
         piece = pieces.pop()

@@ -132,7 +132,7 @@ class WarmStart:
         return self._moved(columns, len(numbering), numbering, transform.fields)
 
     def grown(self, features: int, fields: int) -> WarmStart:
-        """Return this model with so many columns, to which others are added at the end, and so many fields."""
+        """Return this model with more columns, added at the end, and more fields."""
         numbering = self.transform.numbering
         if (features, fields) == (self.model.features, self.transform.fields):
             return self
@@ -141,7 +141,7 @@ class WarmStart:
     def _moved(
         self, columns: NDArray[Any], size: int, numbering: Numbering | Dictionary | None, fields: int
     ) -> WarmStart:
-        """Return this model with so many columns: columns[j] is that of column j here, -1: none."""
+        """Return this model with other columns: column j here becomes columns[j]; -1: it has none."""
         transform = self.transform
         source = np.flatnonzero(columns >= 0)
         target = columns[source]
@@ -216,7 +216,7 @@ class WarmStart:
         elif numbering is not None and numbering.shared is not None:
             reason = "features that it has not seen share a column with rare ones"
         elif kind.keeps_columns and (pairs := self.model.features * (self.model.features - 1) // 2) > 1 << bits:
-            reason = f"its {pairs:,} pairs share entries by a hash, and those of new features have none of their own"
+            reason = f"its {pairs:,} pairs share entries by a hash, so new features have no pairs of their own"
         if reason:
             raise UsageError(f"{self.path} cannot learn new features alone: {reason}", only_new=LEAVE_OUT)
         return self.run.of_new_features(options)
@@ -251,7 +251,7 @@ class WarmStart:
         self.check_trained_by_epochs(spec.model)
         if MODELS[spec.model].path != MODELS[self.run.model].path:
             raise UsageError(
-                f"{self.path} is a model of kind {self.run.model}, whose parameters are not those of {spec.model}",
+                f"{self.path} is a model of kind {self.run.model}, whose parameters do not fit {spec.model}",
                 model=self.run.model,
             )
         ours_order, theirs_order = spec.values.get("order"), self.run.options.get("order")

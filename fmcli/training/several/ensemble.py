@@ -60,13 +60,13 @@ class Member:
 
 
 def at_once(plan: Plan, count: int) -> int:
-    """Return how many of so many members train at the same time."""
+    """Return how many of `count` members train at the same time."""
     return min(count, plan.settings.threads)
 
 
 def side_by_side(run: Callable[[T], R], jobs: Iterable[T], together: int) -> Iterator[R]:
-    """Yield the results of jobs in their order; so many run at the same time. Raises the error of the first one that
-    fails, and begins no others then."""
+    """Yield the results of jobs in their order; `together` jobs run at the same time. Raises the error of the first job
+    that fails, and starts no further jobs then."""
     with ThreadPoolExecutor(together) as pool:
         started = [pool.submit(run, job) for job in jobs]
         try:
@@ -78,8 +78,8 @@ def side_by_side(run: Callable[[T], R], jobs: Iterable[T], together: int) -> Ite
 
 
 def memory_of(plan: Plan, count: int) -> MemoryNeed:
-    """Return the memory that a run of so many members needs: for several, the rows, the members that train at the same
-    time, the arrays of all, and what the mean prediction on the training rows takes beside them."""
+    """Return the memory that a run of `count` members needs: for several members, the rows, the members that train at
+    the same time, the arrays of all members, and the mean prediction on the training rows."""
     need, model = need_of(plan), plan.model
     if count == 1:
         return need
@@ -102,10 +102,10 @@ def member_plan(plan: Plan, number: int, threads: int) -> Plan:
 
 
 def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Trained, list[Member]]:
-    """Train members with the seeds from that of the plan on.
+    """Train members with consecutive seeds, starting from the plan's seed.
 
-    The rows that are held out are those of the plan, for all members. Each member has its own best epoch. The result
-    does not depend on the number of threads, by which members are trained at the same time.
+    All members hold out the same rows, as the plan says. Each member has its own best epoch. Threads train members at
+    the same time; the result does not depend on their number.
 
     Returns the last member, with the arrays of the others as further draws, and the outcome of the mean prediction on
     the training rows; and the members. Raises the errors of `train`.

@@ -2,7 +2,7 @@
 
 The stream is cut into segments. Each of them is trained on by a run that resumes, with the solver's state, from the
 model that the segments before it have trained. So new features get parameters as they come, and all models and
-stochastic solvers can be used. The memory needed is that of the model and of a segment, however long the stream is.
+stochastic solvers can be used. The memory needed is the model and a segment, however long the stream is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PastRows(TrainingRows):
 
 
 class Offset(Observer):
-    """Receives the progress on a segment, and passes on that of the whole stream.
+    """Receives the progress on a segment, and passes on the progress on the whole stream.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Offset(Observer):
 def prepare_stream(settings: Settings, stream: StreamedRows, valid: Dataset | None = None) -> Plan:
     """Return the plan of the next segment of a stream, which the plans of further segments follow.
 
-    settings : those of a run of one epoch that holds nothing out.
+    settings : of a run of one epoch without held-out rows.
     stream : the rows, with the weights of their labels.
     valid : validation data, to evaluate the final model.
 
