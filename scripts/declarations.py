@@ -107,13 +107,13 @@ def files(sources: Path) -> Iterator[tuple[str, str]]:
 
 
 def defining(folder: Path) -> list[Path]:
-    """Return the files that define the kernels of a folder, in it and in those below it that have no list."""
+    """Return the files that define the kernels of a folder, in it and in folders below it without a list."""
     below = [path for path in folder.iterdir() if path.is_dir() and not (path / "kernels.h").exists()]
     return [*folder.glob("*.inl"), *(path for other in below for path in defining(other))]
 
 
 def declarations(header: str, name: str, known: set[str]) -> str:
-    """Return the .pxd of a header, which includes others of those in `known`."""
+    """Return the .pxd of a header, which includes other headers in `known`."""
     lines = [f"# scripts/declarations.py wrote this file from {name}."]
     lines += ["from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t"]
     used = [other for other in INCLUDE.findall(header) if f"{other}.h" in known]

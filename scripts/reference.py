@@ -1,5 +1,5 @@
-"""Write what is generated from the registry and the commands: the tables of the guide, each of which replaces the text
-between two marks, and the types of keyword arguments in Python.
+"""Write the files generated from the registry and the commands: the tables of the guide, each between two marks, and
+the types of keyword arguments in Python.
 
 python scripts/reference.py     in the root of the repository, with fmcli built in place or installed
 """

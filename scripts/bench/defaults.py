@@ -8,12 +8,12 @@ options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampli
 is trained once on each set; then on other splits and with other seeds, without --try only where that took at most some
 CPU seconds. Most of the time would go into the few that take longer: coordinate descent, and sampling, which is left
 out on the largest sets, as ensembles are. Each run appends a line of JSON to RESULTS; runs that are there already are
-not repeated, so that it can be stopped at any time. DATA are folders with the data sets of judged_sets.py, of which
-those that are missing are skipped.
+not repeated, so that it can be stopped at any time. DATA are folders with the data sets of judged_sets.py;
+missing sets are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best
 constant or the linear model by more than two standard errors of the mean difference by row, a capital one (C, L) for
-three; how much larger its metric is than that of the best candidate, in the mean over sets; and its CPU seconds. With
+three; how much larger its metric is than the best candidate's, in the mean over sets; and its CPU seconds. With
 BEFORE, an earlier file, it prints the change on the splits and seeds of both.
 """
 
@@ -122,7 +122,7 @@ def runs_of(
     """Yield the splits and seeds of a candidate on a set.
 
     first : the run of the first ones; None: it was not made.
-    most : others follow if that took at most so many seconds.
+    most : other runs follow if the first took at most this number of seconds.
     """
     if first is None or first.get("seconds", math.inf) > most:
         yield 0, 0
@@ -134,7 +134,7 @@ def runs_of(
 
 
 def run(given: argparse.Namespace) -> None:
-    """Make the runs that are not in the results yet, those of several splits at the same time."""
+    """Make the runs that are not in the results yet, with several splits at the same time."""
     tried = given.tried or [*KINDS, *OTHERS]
     often = () if given.quick or given.tried else OFTEN
     for _ in range(1 if given.quick else 2):
@@ -211,7 +211,7 @@ def changes_of(now: dict[str, list[Run]], before: dict[str, list[Run]]) -> dict[
 
 def errors_worse(runs: Sequence[Run], than: str) -> float:
     """Return by how many standard errors the runs are worse than a usual model in the mean: inf if training diverged.
-    Splits are not independent, so that the error is that of a single one."""
+    Splits are not independent, so the error is a single split's."""
     if any(math.isinf(one["value"]) for one in runs):
         return math.inf
     found = [one[than] for one in runs if than in one]
@@ -220,7 +220,7 @@ def errors_worse(runs: Sequence[Run], than: str) -> float:
 
 
 def mark(worse: float, letter: str) -> str:
-    """Return the mark of a cell that is worse than another one by so many standard errors."""
+    """Return the mark of a cell that is worse than another one by this number of standard errors."""
     return letter.upper() if worse > CLEARER else letter if worse > CLEAR else ""
 
 

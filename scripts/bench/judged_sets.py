@@ -27,7 +27,7 @@ def spaced(path: Path, rows: int) -> Lines:
 
 
 def shortened(line: bytes, features: int) -> bytes:
-    """Return a row with so many of its first features."""
+    """Return a row with only its first features."""
     return b" ".join(line.split()[: 1 + features]) + b"\n"
 
 

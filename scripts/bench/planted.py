@@ -28,7 +28,7 @@ def popularity(count: int, exponent: float) -> Floats:
 
 
 def tastes(random: Generator, count: int, width: int, focus: float) -> Floats:
-    """Return (count, width) shares of tastes; those of a small focus have one or two."""
+    """Return (count, width) shares of tastes; with a small focus, one or two tastes have almost all."""
     return random.dirichlet(np.full(width, focus), size=count)
 
 
@@ -154,7 +154,7 @@ def texts(rows: int = 8_000, fewest: int = 20) -> Lines:
 
 
 def table(**columns: NDArray[np.generic]) -> Lines:
-    """Return the lines of a table, the first of which names its columns."""
+    """Return the lines of a table; the first one names its columns."""
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [f"{','.join(map(str, row))}\n".encode() for row in (tuple(columns), *rows)]
 

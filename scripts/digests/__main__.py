@@ -1,13 +1,13 @@
 """Digests of many runs of the command, to show that a change of the code changes no byte of what it writes.
 
     python scripts/digests save FILE       run all cases, and write their digests
-    python scripts/digests compare FILE    run all cases, and name those whose digests differ: status 1
+    python scripts/digests compare FILE    run all cases, and name the cases whose digests differ: status 1
     python scripts/digests compare FILE --sanitize BUILD    the same with sanitizers, whose reports end a case
 
 The digests depend on the machine's C library, so none are kept: save them with the code before a change, and compare
 after it. A case (lines.py, modes.txt) is one command or several, in a folder of its own with the drawn data. Its digest
-is that of standard output and of all files that the commands have written, except for caches (.cache), which have the
-times of their inputs. A command that fails ends the program.
+covers standard output and all files that the commands have written, except for caches (.cache), which have the times of
+their inputs. A command that fails ends the program.
 """
 
 import argparse

@@ -13,7 +13,7 @@ table has for each case:
     in writing    of them, while a checkpoint was being written
     continued     finished runs that had continued from a checkpoint, according to their summaries
     in an epoch   of them, between two rows of an epoch, not between two epochs
-    equal         finished runs whose model file equals that of the undisturbed run
+    equal         finished runs whose model file equals the undisturbed run's
 
 Epochs are divided into smaller pieces than usual, so that several checkpoints fall into each. Exits with status 1 if a
 model file differs, or if a run fails.

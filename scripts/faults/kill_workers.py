@@ -1,9 +1,9 @@
-"""Kill workers of training runs on a cluster in every phase: the model files must be those of undisturbed runs.
+"""Kill workers of training runs on a cluster in every phase: the model files must equal the files of undisturbed runs.
 
     python scripts/faults/kill_workers.py --kills 50
 
 For each case, several copies of the sample data are trained on with two workers of this machine. The same run is then
-repeated, while workers are killed (SIGKILL), until there were so many kills in all. The log says which phase a run is
+repeated, while workers are killed (SIGKILL), until the given number of kills. The log says which phase a run is
 in: workers read the rows, the client makes dictionary, counts and labels (preparing), rounds or gradients (training),
 the end of an epoch, where held-out rows are evaluated, and the end of the run, where the model is saved. A kill counts
 for the end of an epoch if this came within 0.3 seconds, and for the end of the run after its last epoch. Linux only:

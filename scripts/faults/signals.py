@@ -92,7 +92,7 @@ def main() -> None:
     """Send signals and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=300, help="runs for each signal")
-    parser.add_argument("--within", type=float, help="seconds in which signals come; default: those that a run takes")
+    parser.add_argument("--within", type=float, help="seconds in which signals come; default: as long as a run")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     moments = random.Random(chosen.seed)

@@ -36,7 +36,7 @@ BAD_DATA, UNREADABLE = 65, 66
 PAIRS = 10  # of runs at the same time
 MEGABYTE = 1 << 20
 TABLE = 60  # rows of a table
-SIZES = (0, 1 << 10)  # limits of the size of a file, below those of all outputs
+SIZES = (0, 1 << 10)  # limits of the size of a file, below the size of all outputs
 MANY = 60  # copies of the rows, whose memory matters
 LIMITS = range(80, 561, 40)  # of the address space, in MB
 

@@ -73,7 +73,7 @@ size_t width(Cell cell) {
     }
 }
 
-// Fills a schema and an array with so many cells.
+// Fills a schema and an array with the given number of cells.
 void fill(ArrowSchema& schema, ArrowArray& array, int64_t cells, int depth, Bytes& bytes, Store& store) {
     constexpr int DEEPEST = 3;
     const char* const format = FORMATS[bytes.next() % (sizeof FORMATS / sizeof *FORMATS)];

@@ -22,7 +22,7 @@ def unpack(name: str, folder: Path) -> None:
 
 
 def pack(folder: Path, name: str) -> None:
-    """Make a corpus of the files in a folder, without those that are long. Its bytes depend only on theirs."""
+    """Make a corpus of the files in a folder, without long ones. Its bytes depend only on the files' bytes."""
     inputs = [path.read_bytes() for path in folder.iterdir() if path.stat().st_size <= LONGEST]
     inputs.sort(key=lambda data: (len(data), data))
     with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as archive:

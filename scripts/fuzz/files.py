@@ -7,7 +7,7 @@
 
 A run is a file that is changed (tests/forging*.py) and then read; a share of the valid files is also used in every way.
 A file that reaches a new place in the readers (probes.py), or is refused with a new message, is kept and changed
-further. Runs are made in segments, each a process with a seed of its own, which knows the places that those before it
+further. Runs are made in segments, each a process with its own seed, which knows the places that earlier segments
 have reached. A line of JSON is printed after each segment, with the totals so far; FOLDER/log has the same lines, and
 another command with the same folder continues there.
 

@@ -76,7 +76,7 @@ class Loader(SourceFileLoader):
 
 
 class Finder:
-    """Finds the modules that get probes, by their names or those of their packages."""
+    """Finds the modules that get probes, by their names or their packages' names."""
 
     def __init__(self, names: Collection[str], known: Collection[str], reached: Callable[[str], None]) -> None:
         self.names, self.known, self.reached = frozenset(names), known, reached

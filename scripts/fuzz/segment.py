@@ -1,4 +1,4 @@
-"""A segment of a fuzz run: changes files, has them read, and keeps those that reach something new.
+"""A segment of a fuzz run: changes files, has them read, and keeps the files that reach something new.
 
 files.py starts it as a process and reads the result, a line of JSON.
 """

@@ -4,9 +4,9 @@
 //
 // Beyond the sanitizers' checks, it ends the process if
 // - a fault does not lie within its line,
-// - the lines of features are not those of the rows, or the parser of text finds a fault in them,
-// - the entries of the rows are not those that the parser finds in these lines,
-// - the lines of a table in two pieces are not those of the whole, or
+// - the lines of features do not match the rows, or the parser of text finds a fault in them,
+// - the entries of the rows are not the entries that the parser finds in these lines,
+// - the lines of a table in two pieces differ from the lines of the whole, or
 // - the facts of the cells of a column do not add up.
 #include <cstdio>
 #include <cstdlib>
@@ -137,7 +137,7 @@ bool same(const Array<T>& one, const Array<T>& other) {
     return one.size() == other.size() && (!one.size() || !std::memcmp(one.data(), other.data(), one.size() * sizeof(T)));
 }
 
-// Sorts the entries of each row, none of which is there twice.
+// Sorts the entries of each row; no entry is there twice.
 void sort_rows(Rows& rows) {
     for (size_t row = 0; row + 1 < rows.indptr.size(); ++row) {
         const size_t begin = static_cast<size_t>(rows.indptr[row]), end = static_cast<size_t>(rows.indptr[row + 1]);

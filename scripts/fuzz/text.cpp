@@ -43,7 +43,7 @@ Ids& known_ids() {
     return ids;
 }
 
-// `ids` are those of a dictionary that grows.
+// `ids` belong to a dictionary that grows.
 Reading reading_of(const uint8_t* bytes, Ids& ids) {
     Reading reading{};
     reading.ffm = bytes[0] & 1;
@@ -150,7 +150,7 @@ void check_same(const T* one, const T* other, size_t size) {
     REQUIRE(size == 0 || std::memcmp(one, other, size * sizeof(T)) == 0);
 }
 
-// The order of the names is that of their bytes.
+// Names are in the order of their bytes.
 void check_order(const Names& names) {
     const std::vector<uint32_t> order = names.in_order();
     REQUIRE(order.size() == names.size());
@@ -196,7 +196,7 @@ std::vector<Entry> entries_of(const Rows& rows, size_t row) {
     return found;
 }
 
-// The rows of two blocks, appended to each other, are those of one block.
+// The rows of two blocks, appended to each other, equal the rows of one block.
 void check_blocks(Reading reading, const Text& text, size_t where, const Rows& whole) {
     const size_t size = text.end() - text.begin();
     const char* cut = line_break(text.begin() + where % size, text.end()) + 1;

@@ -8,7 +8,7 @@ with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 
 Compiles it with clang, which needs its runtime libraries (libclang-rt-19-dev for clang++-19), and starts from the
 corpus in tests/corpus, if there is one. An input that ends the process is written to a file whose name begins with
-"crash-", and FOLDER/TARGET FILE runs it again. The exit status is that of libFuzzer.
+"crash-", and FOLDER/TARGET FILE runs it again. The exit status is libFuzzer's.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def last(*metrics: str) -> Measure:
 
 
 def paths(*words: str) -> Measure:
-    """The metrics after each epoch, or after those of these numbers, with the loss of training rows before their
+    """The metrics after each epoch, or after epochs of these numbers, with the loss of training rows before their
     updates; and the CPU seconds of the fastest epoch, with evaluation."""
     metrics, noted = [word for word in words if not word.isdigit()], set(map(int, filter(str.isdigit, words)))
 

@@ -1,6 +1,6 @@
 """Sets that are drawn at random: stand-ins for data that could not be had, with the splits of each by name.
 
-Planted documents have the shape of E2006-tfidf ([SH], [PN]): far more features than rows, few of which occur in a row,
+Planted documents have the shape of E2006-tfidf ([SH], [PN]): far more features than rows, few features in a row,
 with values log(1 + count), and a real label that depends on few words, by main effects and by pairs. Networks have the
 shapes of [HO] Table 2.
 """

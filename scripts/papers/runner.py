@@ -62,7 +62,7 @@ def candidates(text: str) -> list[Options]:
 class Choice:
     """How options are chosen on held-out rows: a share of the training rows of the first split, or each of its folds.
 
-    by : metrics, after each epoch, the best of which is chosen, too. measure : is judged at the end, without `by`.
+    by : metrics after each epoch, which also choose the best epoch. measure : is judged at the end, without `by`.
     of : how many rows take part. only : options of these runs alone. pick : how one is chosen, in special.PICKS.
     """
 
@@ -108,7 +108,7 @@ class Case:
     row : the name of its results. run : the options; `choose` says how one of several is chosen.
     then : what is added to the options, by names of rows. start : the start values, by a name in `special.start_of`.
     splits : how many are used. starts : runs for each split, whose results are `joined`.
-    seed, step : the first seed, and the difference between those of splits.
+    seed, step : the first seed, and the difference between the seeds of splits.
     best : only the values of the epoch with the best mean are kept.
     defaults : rows are held out of the training rows to choose the epoch, as by default.
     summed : l2_w and l2_v are relative to the sum of the losses of the training rows, not to their mean.

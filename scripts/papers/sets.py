@@ -146,7 +146,7 @@ def standardized_files(raw: Raw, name: str) -> Pair:
 # MovieLens 100K.
 
 RATINGS, FOLD = ("user", "film", "stars", "time"), 20_000  # columns of u.data, test rows of u1 to u5
-# The first age of each group but the first, and the first year of each group of films but that of unknown years.
+# The first age of each group but the first, and the first year of each group of films with a known year.
 AGES, YEARS = (18, 25, 35, 45, 50, 56), (1900, 1930, 1940, 1950, 1960, 1970, 1980, 1990, 1995)
 FIRST_GENRE, FIVE_STARS, USER_FEATURES, TEST_NEGATIVES = 5, 5, 49, 100_000
 GOOD, PER_LINK, GROUP = 4, 4, 10  # stars of a link, other films for each link in training, users of a group
@@ -197,7 +197,7 @@ def indicators(values: object) -> Flags:
 
 def attributes(raw: Raw) -> tuple[Flags, Flags]:
     """Return (users, 49) gender, age group, occupation and first character of the zip code, and (films, 29) group of
-    years, of which one is for unknown years, and genres."""
+    years, with a group for unknown years, and genres."""
     users, films = (
         [line.split("|") for line in Path(raw.files(name)[0]).read_text("latin-1").splitlines()]
         for name in ("u.user", "u.item")
@@ -219,8 +219,8 @@ def with_attributes(users: Flags, films: Flags, label: NDArray[np.float64]) -> D
 
 def links(raw: Raw, seed: int) -> Pair:
     """Return the links of [HO]: five-star ratings, half of them for training, with as many negatives, which are random
-    pairs of a user and a film without a five-star rating. The paper tests on all pairs that are left, of which
-    TEST_NEGATIVES are drawn here; this does not change the expected AUC."""
+    pairs of a user and a film without a five-star rating. The paper tests on all remaining pairs. Here,
+    TEST_NEGATIVES of them are drawn, which does not change the expected AUC."""
     (user, film, stars), random, (users, films) = ratings(raw), np.random.default_rng(seed), attributes(raw)
     linked = stars == FIVE_STARS
     positive = random.permutation(user[linked] * len(films) + film[linked])

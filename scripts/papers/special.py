@@ -45,13 +45,13 @@ def exponent(r: Results, *parts: str) -> float:
 
 
 def growth(r: Results, kind: str) -> list[float]:
-    """Return the least times relative to those of the fewest features."""
+    """Return the least times relative to the fewest features' times."""
     least = [min(times) for times in r.lists(kind)]
     return [one / least[0] for one in least]
 
 
 def ratios(r: Results, row: str, other: str) -> list[float]:
-    """Return the first metric of a row relative to that of another one, by split."""
+    """Return the first metric of a row relative to another row's, by split."""
     return [a / b for a, b in zip(r[row][r.first(row)], r[other][r.first(other)], strict=True)]
 
 
@@ -187,7 +187,7 @@ def compared_starts(plan: job.Plan, pair: Pair) -> Row:
 
 
 def from_start(r: Results, row: str) -> list[list[float]]:
-    """Return the objectives relative to that of the start, of each start."""
+    """Return the objectives relative to the start's, for each start."""
     problem, way = row.split(", ")
     begins = r[f"{problem}, start"][way.split()[0]]
     return [[one / begin for one in path] for path, begin in zip(r[row]["objective"], begins, strict=True)]
@@ -296,7 +296,7 @@ def slope(arrays: Arrays, pair: Pair) -> Row:
 
 
 def as_good(r: Results) -> str:
-    """Return the row of shfm with the largest lambda_1 whose AUC is at most 0.001 below that of the smallest one."""
+    """Return the row of shfm with the largest lambda_1 whose AUC is at most 0.001 below the smallest one's."""
     rows = [row for row in r.named("shfm") if "auc" in r[row]]
     return [row for row in rows if r(row, "auc") >= r(rows[0], "auc") - 0.001][-1]
 
@@ -327,7 +327,7 @@ def context_start(name: str) -> Any:
 
 
 def sparser(found: list[Tried], earlier: Mapping[str, Tried], row: str) -> Tried | None:
-    """Return what has the most zeros of the options whose lowest RMSE is within 0.005 of that of fm."""
+    """Return the trial with the most zeros whose options reach an RMSE within 0.005 of fm's."""
     best: dict[str, Tried] = {}
     for one in sorted(found, key=lambda one: one.values["rmse"]):
         best.setdefault(str(one.options | {"epochs": 0}), one)
@@ -386,7 +386,7 @@ def progressive(plan: job.Plan, pair: Pair) -> Row:
 
 
 def errors(r: Results, group: str, kind: str) -> float:
-    """Return the share of misclassified test rows, relative to that of fm."""
+    """Return the share of misclassified test rows, relative to fm's."""
     return (100 - r(f"{group}, {kind}", "accuracy")) / (100 - r(f"{group}, fm", "accuracy"))
 
 
