@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
+import drawn_sets
 import numpy as np
-import planted
-from planted import Lines
+from drawn_sets import Lines
 
 # Test rows of split ui of MovieLens 100K are lines TEST_ROWS (i - 1) to TEST_ROWS i of u.data.
 TEST_ROWS = 20_000
@@ -84,19 +84,19 @@ SETS: dict[str, tuple[str, Callable[[Path], Lines]]] = {
     **{
         name: ("", lambda _, make=make: make())
         for name, make in {
-            "tags": planted.tag_counts,
-            "plays": planted.log_plays,
-            "context20000": lambda: planted.context_clicks(20_000),
-            "context200000": lambda: planted.context_clicks(200_000),
-            "docstrings": planted.texts,
-            "bands": planted.bands,
-            "houses": planted.houses,
+            "tags": drawn_sets.tag_counts,
+            "plays": drawn_sets.log_plays,
+            "context20000": lambda: drawn_sets.context_clicks(20_000),
+            "context200000": lambda: drawn_sets.context_clicks(200_000),
+            "docstrings": drawn_sets.texts,
+            "bands": drawn_sets.bands,
+            "houses": drawn_sets.houses,
         }.items()
     },
 }
 
 # Sets that are tables, whose first line names the columns -> the options that they need.
-OF_TABLES = {"bands": f"--label {planted.LABEL} --loss softmax", "houses": f"--label {planted.LABEL}"}
+OF_TABLES = {"bands": f"--label {drawn_sets.LABEL} --loss softmax", "houses": f"--label {drawn_sets.LABEL}"}
 
 
 def lines_of(name: str, folders: Sequence[Path]) -> Lines:
