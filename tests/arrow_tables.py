@@ -155,7 +155,7 @@ class Table:
 
 
 def buffers_of(format, cells):
-    """Return the buffers of an array without that of nulls. Cells of lists are the numbers of their cells."""
+    """Return the buffers of an array without the buffer of nulls. Cells of lists are the numbers of their cells."""
     if format == "n":
         return []
     if format == "b":

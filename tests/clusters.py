@@ -17,7 +17,7 @@ class Sent:
 
 
 class Here:
-    """In place of fmcli.cluster.connection.Cluster, with so many workers."""
+    """In place of fmcli.cluster.connection.Cluster, with a number of workers."""
 
     def __init__(self, workers=1):
         self.places = [f"worker {number}" for number in range(workers)]

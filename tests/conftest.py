@@ -60,8 +60,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect tests without garbage collection, and leave out what was collected of all later ones: each would go
-    through the thousands of tests and the modules, of which nothing is freed before the end."""
+    """Collect tests without garbage collection, and leave the collected tests out of later collections: each would go
+    through the thousands of tests and the modules, and nothing of them is freed before the end."""
     gc.disable()
     try:
         return (yield)

@@ -45,7 +45,7 @@ def libffm_text(V=F, norm=True):
 
 
 def libffm(V=F, norm=True, block=4, square=1.5):
-    """The binary file. square : the sum of squared gradients of each parameter, but for those that fill blocks."""
+    """The binary file. square : the sum of squared gradients of each parameter, except padding."""
     k = len(V[0][0])
     file = struct.pack("<iii?", len(V), len(V[0]), k, norm)
     for fields in V:
@@ -77,8 +77,8 @@ def score_fm(row, bias=BIAS, w=W, V=V):
 
 
 def score_ffm(row, V=F, norm=True, bias=0.0, w=None):
-    """The score of libffm, and with a bias and weights that of xLearn: rows are scaled by all of their entries, then
-    those that the model does not have are left out."""
+    """The score of libffm, and with a bias and weights xLearn's: rows are scaled by all their entries, then unknown
+    features are left out."""
     scale = 1 / math.sqrt(sum(x * x for _, _, x in row)) if norm else 1.0
     known = [(f, j, x * scale) for f, j, x in row if j < len(V)]
     linear = sum(w[j] * x for _, j, x in known) if w else 0.0

@@ -1,6 +1,6 @@
 """Forged model files: valid files with random changes and correct checksums, and a check that fmcli handles them.
 
-scripts/fuzz/files.py makes them from those that reach new code, and tests from a few small models.
+scripts/fuzz/files.py makes them from files that reach new code, and tests from a few small models.
 """
 
 from __future__ import annotations

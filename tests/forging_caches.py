@@ -48,7 +48,7 @@ class Parts:
     ids: bytes
     header: Any
     text: bytes | None = None  # of the header, unless that is changed
-    moved: bool = False  # whether the footer has other positions than those of the parts
+    moved: bool = False  # whether the footer's positions differ from the parts' positions
 
 
 def use_small_sizes() -> None:

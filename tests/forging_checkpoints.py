@@ -57,7 +57,7 @@ class Killed(BaseException):
 
 
 class Dying(Checkpoint):
-    """The checkpoint of a process that dies after so many pauses."""
+    """The checkpoint of a process that dies after a number of pauses."""
 
     left = 0
 

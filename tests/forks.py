@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, NoReturn
 
-LISTEN = b"listen"  # the request to answer those who connect to a socket
+LISTEN = b"listen"  # the request to answer clients of a socket
 # A command for shells, which gives its arguments, folder, environment and streams to the process that runs are forked
 # from.
 COMMAND = """#!{python} -IS
@@ -172,7 +172,7 @@ def _listen(number: int, patience: int) -> NoReturn:
 
 
 def _import_all(package: ModuleType) -> None:
-    """Import the modules of a package, and of those in it, but not the estimators of scikit-learn: no command needs it,
+    """Import the modules of a package and of its packages, except the estimators of scikit-learn: no command needs it,
     and forks take longer the more memory a process has."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if module.name != "fmcli.sklearn":

@@ -38,7 +38,7 @@ def rows() -> Dataset:
 
 
 def taken(kind: str, solver: str) -> dict[str, object]:
-    """The options of a small run, restricted to those that its model and solver take."""
+    """The options of a small run, restricted to the options of its model and solver."""
     piece = MODELS[kind]
     names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
     by_degree = {"rank": [2, 1]} if "rank" in piece.by_degree else {}

@@ -115,7 +115,7 @@ def union(bits: Iterable[int]) -> int:
 
 
 def added(places: tuple[int, ...], number: int, place: int) -> Iterator[tuple[int, ...]]:
-    """Yield the pairs of a member of a list with those of the earlier lists, by the lists and the places in them."""
+    """Yield the pairs of a member of a list with members of the earlier lists, by the lists and the places in them."""
     return ((earlier, other, number, place) for earlier, other in enumerate(places))
 
 
@@ -173,7 +173,7 @@ def parameters(model: Model) -> Params:
 
 
 def by_feature(model: Model, name: str) -> np.ndarray:
-    """Return a parameter array with the axis of features moved to the front, before that of classes."""
+    """Return a parameter array with the axis of features moved to the front, before the axis of classes."""
     array = model.parameters[name]
     return np.moveaxis(array, array.shape.index(model.features), 0)
 

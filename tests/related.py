@@ -28,7 +28,7 @@ class Tables:
     maps: list[list[int]]
 
     def joined(self) -> list[Entries]:
-        """The entries of the rows, with those of the rows that they refer to."""
+        """The entries of the rows, with the entries of the rows that they refer to."""
         pairs = zip(self.relations, self.maps, strict=True)
         each = zip(self.own, *([relation[row] for row in rows] for relation, rows in pairs), strict=True)
         return [sorted(chain.from_iterable(parts)) for parts in each]

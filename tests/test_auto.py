@@ -33,7 +33,7 @@ ROWS, FEATURES = 500, 6
 
 @pytest.fixture(autouse=True)
 def without_least_work(monkeypatch):
-    """Ten times the work of the usual run limits that of the others, although there are few rows."""
+    """Ten times the work of the usual run limits the work of the others, although there are few rows."""
     monkeypatch.setattr(search, "LEAST_WORK", 0)
 
 
@@ -147,7 +147,7 @@ def test_a_sampler_is_not_left_out_because_another_run_of_its_kind_failed():
 
 
 def test_few_rows_are_compared_on_folds():
-    """The usual run counts by the epoch that is best in the mean of the folds, on all of which each is trained."""
+    """The usual run counts by the epoch with the best mean over the folds; each epoch is trained on all folds."""
     plan = planned(
         signs([(0, 1)]),
         {"rank": 1, "epochs": 6},
@@ -191,7 +191,7 @@ def test_a_difference_counts_by_its_error():
 
 
 def test_a_given_kind_compares_solvers_and_a_given_solver_kinds():
-    """A given option leaves out those that do not take it."""
+    """A given option leaves out kinds and solvers without it."""
     of_fm = {(one.model, one.solver) for one in alternatives(make_spec("fm"), model_given=True)}
     assert of_fm == {("fm", solver) for solver in ("sgd", "ftrl", "fobos", "cd", "lbfgs", "mcmc")}
     by_cd = {(one.model, one.solver) for one in alternatives(make_spec("fm", "cd"), model_given=False)}

@@ -150,7 +150,7 @@ KERNEL_ROOMS = ("models", "models.polynomial", "penalties", "solvers.coordinate"
 
 
 def test_a_new_kernel_rebuilds_its_own_folder_only():
-    """The list of kernels of a folder is read by its own modules, and by those that call one of its kernels."""
+    """The list of kernels of a folder is read by its own modules, and by modules that call one of its kernels."""
     depends = {module.name: set(module.depends) for module in modules()}
     for room in KERNEL_ROOMS:
         header = f"cython_src/fmcli/{room.replace('.', '/')}/kernels.h"

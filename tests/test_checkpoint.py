@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 
 class Dying(Checkpoint):
-    """A checkpoint of a process that dies after the next pauses, of which the last one is written."""
+    """A checkpoint of a process that dies after the next pauses; the last pause writes it."""
 
     left = 0
 
@@ -55,7 +55,7 @@ class Command:
         return job.plan(self.rows, self.spec, **self.settings)
 
     def run(self, left=0):
-        """Train; die after so many pauses, if there are as many."""
+        """Train, and die after `left` pauses, if there are as many."""
         plan = self.plan()
         keeper = Dying(self.path, np.inf)
         keeper.left = left

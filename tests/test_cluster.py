@@ -63,7 +63,7 @@ def small_parts(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path, rng):
-    """A model, and the patterns of three files of rows, of which one is compressed."""
+    """A model, and the patterns of three files of rows; one is compressed."""
     write(str(tmp_path / "m"), "fm", None, "logistic")
     texts = []
     for number in range(3):

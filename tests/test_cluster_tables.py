@@ -1,4 +1,4 @@
-"""Tables on a cluster: rows, metrics, messages and models are those of one machine."""
+"""Tables on a cluster: rows, metrics, messages and models equal one machine's."""
 
 from contextlib import contextmanager
 

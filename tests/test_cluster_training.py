@@ -1,4 +1,4 @@
-"""Training on a cluster: the rows are those of one machine, and nothing depends on the workers."""
+"""Training on a cluster: the rows equal one machine's, and nothing depends on the workers."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -63,7 +63,7 @@ def text_of(data):
 
 
 def opened(paths, workers=1, reading=READING, most=2500, bad=None):
-    """The partitions of some files on so many workers."""
+    """The partitions of some files on a number of workers."""
     cluster = Here(workers)
     division = divide(paths, "auto", reading.keep_fields, "it", Stream(), most, BUILD)
     inputs = Inputs(division.partitions, replace(reading, format=division.format), False, None, BUILD)

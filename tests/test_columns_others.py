@@ -70,7 +70,7 @@ class Problem:
 
 
 def ends(name, loss, penalty, options, epochs=2):
-    """Return the parameters after some epochs with fast derivatives and with those from the gradient."""
+    """Return the parameters after some epochs with fast derivatives and with derivatives from the gradient."""
     fast, slow = (Problem(name, loss, penalty, options, by_gradient=by_gradient) for by_gradient in (False, True))
     assert fast.descent.descent.fast
     assert not slow.descent.descent.fast

@@ -100,7 +100,7 @@ def test_texts_are_read_as_by_the_slow_parser():
         # The slow parser does not know all options.
         known = {name: how[name] for name in ("ffm", "keep_fields", "training", "limit")}
         if known["training"]:
-            known["limit"] = LIMITS[0]  # that of every training run
+            known["limit"] = LIMITS[0]  # the limit of every training run
         data, wrong = parsed({**known, "skip": False, "hash_bits": 0, "growing": known["training"]}, text)
         assert (wrong, None if data is None else entries(data)) == slowly(text, known), item
 

@@ -56,7 +56,7 @@ def check_defaults(model, solver):
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 def test_epochs_depend_on_validation_data(solver):
-    """Validation data choose from 300 epochs, but from so many only that these visit 1e9 entries times rank 8."""
+    """Validation data choose from 300 epochs, or from as many as visit 1e9 entries at rank 8."""
     epochs = [
         resolve(make_spec("fm", solver), rows=100, nonzeros=nonzeros, features=10, validated=validated).values["epochs"]
         for validated, nonzeros in ((False, 100), (True, 100), (True, 10**6), (True, 10**8))

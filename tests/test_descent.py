@@ -1,5 +1,5 @@
 """Coordinate descent: the objective never rises, the fast derivatives equal the slow ones, and the solutions of convex
-problems equal those of other solvers."""
+problems equal other solvers' solutions."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -93,7 +93,7 @@ def test_fast_derivatives_equal_those_from_gradients(name, loss, penalty):
 
 @pytest.mark.parametrize(("rank", "count"), [(5, 9000), (8, 150), (20, 9000)])
 def test_features_of_many_samples_have_the_steps_of_gradients(rank, count):
-    """Derivatives of some chunks are kept until the step is applied; those of more samples are computed again."""
+    """Derivatives of some chunks are kept until the step is applied; for further samples they are computed again."""
     ends = []
     for by_gradient in (False, True):
         model, descent = problem("fm", "squared", "both", by_gradient=by_gradient, count=count, rank=rank)

@@ -88,7 +88,7 @@ def test_united_dictionaries():
 
 
 def test_threads_number_many_names_as_one_does(tmp_path):
-    """Some buffers have names of those before, which a thread keeps, and some have so many that it forgets them."""
+    """Some buffers repeat earlier names, which a thread keeps; others have more names than it keeps."""
     few = [b"few=%d" % (i * i % 3001) for i in range(200_000)]
     many = [b"many=%d" % i for i in range(200_000)]
     names = [*few, *many, *few, *reversed(many)]

@@ -1,4 +1,4 @@
-"""The distinct ids are those of NumPy."""
+"""The distinct ids equal NumPy's."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ FEATURES = 40
 
 
 def models(count, rank, bias=True, linear=True, kind="fm"):
-    """Models whose parameters are attached without padding, as those of a file are."""
+    """Models whose parameters are attached without padding, as from a file."""
     rng, found = np.random.default_rng(0), []
     for _ in range(count):
         model = build(kind, FEATURES, rank=rank, bias=bias, linear=linear)

@@ -78,7 +78,7 @@ def drawn(fields, rows):
 
 
 def fields_of(model):
-    """Return the fields of the features: those of models with two groups are the two halves, else there are three."""
+    """Return the fields of the features: two halves for models with two groups, else three fields."""
     if not MODELS[model].by_fields:
         return ()
     halves = "split_index" in MODELS[model].options

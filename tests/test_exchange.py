@@ -80,7 +80,7 @@ FFM_FILES = {
 @pytest.mark.parametrize("norm", [True, False])
 @pytest.mark.parametrize("name", FFM_FILES)
 def test_an_imported_ffm_predicts_by_the_definition(name, norm, tmp_path):
-    """Features that it does not have count in the norm, as those of fields that it does not have do."""
+    """Unknown features count in the norm, as do features of unknown fields."""
     make, factors = FFM_FILES[name]
     (tmp_path / "m").write_bytes(make(factors, norm))
     model = fmcli.import_model(tmp_path / "m")
@@ -371,7 +371,7 @@ def test_choices_that_do_not_fit_a_file_are_refused(file, choices, message, tmp_
 
 
 def test_every_loss_is_one_that_a_form_has_or_has_not():
-    """A new loss or kind is looked at: those whose scores other programs predict alike are listed, no others."""
+    """A new loss or kind needs a decision: the lists have exactly the ones that other programs predict alike."""
     listed = {loss for form in exporting.FORMS.values() for loss in form.losses}
     assert {name for name, loss in LOSSES.items() if loss.link.endswith(":LOGIT")} <= listed
     assert {LOSSES[name].task for name in listed} == {"real", "binary", "soft"}

@@ -27,7 +27,7 @@ CASES = [*((name, {}) for name in TRAINED if KINDS[name].explained), *HIGHER]
 
 
 def subject(name, rng, outputs=1, **options):
-    """Return a model with random parameters, these, and a row with all features, an index of which occurs twice if the
+    """Return a model with random parameters, the parameters, and a row with all features; an index occurs twice if the
     kind uses fields."""
     model = build(name, FEATURES, outputs, rank=3, **options)
     model.allocate(0)
@@ -118,7 +118,7 @@ def test_terms_of_sets_are_what_each_adds_to_its_parts(name, options, rng):
 
 
 def test_long_rows_of_all_subsets_are_as_exact_as_short_ones(rng):
-    """Of 200 features, 190 of which do nothing."""
+    """Of 200 features, 190 have no effect."""
     model = build("all-subsets", 200, rank=2)
     model.allocate(0)
     fill(model, rng)
@@ -162,7 +162,7 @@ def test_rows_of_another_model_are_refused(rng):
 
 @pytest.mark.parametrize("entries", [40, 90])
 def test_shares_are_written_from_the_largest(entries, rng):
-    """Equal ones are in the order of the entries; those that are not numbers are first. Some are alike as floats."""
+    """Equal shares are in the order of the entries; NaN comes first. Some are alike as floats."""
     share = rng.integers(-9, 10, entries) + rng.integers(2, size=entries) * 1e-12
     share[7] = np.nan
     rows = dataset([dict.fromkeys(range(entries), 1.0)], entries)

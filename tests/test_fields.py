@@ -97,7 +97,7 @@ LABELS = [1.0, -1.0, 2.0, 0.5]
 
 
 def whole(plan, array):
-    """An array of a model with rows for all features: zeros for those that do not occur."""
+    """An array of a model with rows for all features: zeros for features that do not occur."""
     return moved(array, 1, slice(None), plan.data.numbering.ids, plan.data.dimension)
 
 

@@ -35,7 +35,7 @@ def write_then(path, act):
 
 @pytest.fixture
 def open_folder():
-    """A folder that every user may access; those of pytest are private."""
+    """A folder that every user may access; pytest's folders are private."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o777)
         yield Path(name)

@@ -141,8 +141,8 @@ def test_no_folders_import_each_other_in_a_circle():
 
 @cache
 def used_modules():
-    """Return for each module those that it imports, also for types and within functions. `fmcli` itself, which offers
-    the interface for Python and has the version, does not count."""
+    """Return for each module the modules that it imports, also for types and within functions. `fmcli` itself, which
+    has the interface for Python and the version, does not count."""
     used = {}
     for path in sources():
         if path.suffix in SUFFIXES:

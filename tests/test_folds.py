@@ -1,4 +1,4 @@
-"""Folds: those of scikit-learn, files of folds, and cross-validation beside a loop over the estimator."""
+"""Folds equal scikit-learn's, files of folds, and cross-validation equals a loop over the estimator."""
 
 import warnings
 

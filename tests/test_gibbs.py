@@ -125,7 +125,7 @@ def test_the_check_of_the_joint_distribution_finds_errors(wrong, sweeps, cutpoin
 
 
 def test_means_and_precisions_of_priors_have_their_conditional_distribution():
-    """Its density is that of the numbers times that of the hyperpriors, up to a constant."""
+    """Its density is the numbers' density times the hyperpriors', up to a constant."""
     prior, x = Hyperpriors(prior_shape=2, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
     normal = lambda v, mean, precision: np.log(precision) / 2 - precision * (v - mean) ** 2 / 2  # noqa: E731
     gamma = lambda v, shape, rate: (shape - 1) * np.log(v) - rate * v  # noqa: E731

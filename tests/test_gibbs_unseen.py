@@ -31,7 +31,7 @@ def with_new_features(data):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_features_without_rows_are_drawn_from_the_prior_of_their_group(threads, tmp_path):
-    """Every second one from that of group 9; the last one, whose group has no other feature, stays 0."""
+    """Every second feature from group 9's prior; the last one, whose group has no other feature, stays 0."""
     data, _ = planted("fm", "squared", rows=200)
     old = data.features
     groups = {j: 9 if j % 2 else 3 for j in range(old + NEW - 1)} | {old + NEW - 1: 5}

@@ -31,7 +31,7 @@ def test_groups_are_those_of_queries(path, threads, monkeypatch):
 @pytest.mark.parametrize("keep_fields", [False, True])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_groups_are_those_of_a_field(path, threads, keep_fields, monkeypatch):
-    """The features of the field may be numbers and names, in any place of a row; those of value 0 do not count."""
+    """The features of the field may be numbers and names, in any place of a row; features of value 0 do not count."""
     users = [b"7", b"7", b"+07", b"ann", b"8", b"ann", b"\xc3\xa9", b"9000000000"] * 40
     form = b"1 0:%d:1 2:%b:0.5 1:7:1\n1 2:4:0 2:%b:1\n"
     text = b"".join(form % (i, user, user) for i, user in enumerate(users))

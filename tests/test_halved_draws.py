@@ -87,7 +87,7 @@ def test_an_array_is_halved_only_if_its_numbers_keep_their_digits():
 
 
 def test_an_array_with_numbers_out_of_range_is_whole(every_model_is_large, monkeypatch):
-    """Labels without a unit, of which weights are as large."""
+    """Labels without a unit, so the weights are as large."""
     data, _ = planted("linear", "squared", rows=100)
     data = data.changed(label=data.label * 1e6)
     spec = make_spec("linear", "mcmc", "squared", {**OPTIONS, "scale_labels": False})

@@ -27,8 +27,8 @@ def updated(path, data, solver="cd", **options):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_updates_of_a_model_without_interactions_are_training_on_all_rows(solver, tmp_path):
-    """If each row has one feature, the loss and the penalty are sums over features, so that nothing is lost: after
-    three updates, with new features, the minimum is that of all rows; in closed form, sum of labels / (rows + l2)."""
+    """If each row has one feature, the loss and the penalty are sums over features, so nothing is lost: three updates
+    with new features end at the minimum of all rows; in closed form, sum of labels / (rows + l2)."""
     rng = np.random.default_rng(0)
     columns, labels = rng.integers(0, 4, size=40), rng.normal(size=40)
     columns[30:] += 2

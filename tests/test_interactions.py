@@ -1,4 +1,4 @@
-"""Interactions of pairs of features, computed from scores, equal those of the models' definitions."""
+"""Interactions of pairs of features, computed from scores, equal the models' definitions."""
 
 from collections import Counter
 from dataclasses import replace

@@ -74,7 +74,7 @@ def slow_direction(points, gradients):
 
 @pytest.mark.parametrize("name", ["fm", "hofm-simplex", "ffm"])
 def test_steps_follow_the_two_loops(name):
-    """From the first step that depends on no other steps than those remembered."""
+    """From the first step that depends only on remembered steps."""
     _, search = problem(name)
     points, gradients = [], []
 

@@ -111,7 +111,7 @@ def some(option) -> list[str | int | float | bool]:
 
 
 def runs() -> Iterator[dict[str, object]]:
-    """Combinations of which many are refused: of three components, and of two and an option."""
+    """Combinations of three components, and of two components and an option; many are refused."""
     for model in MODELS:
         for solver in SOLVERS:
             yield from ({"model": model, "solver": solver, "loss": loss} for loss in (None, *LOSSES))

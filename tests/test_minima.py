@@ -151,8 +151,8 @@ def test_the_objective_with_a_nuclear_norm_never_rises(name):
 def test_fitted_kernel_weights_lower_the_training_objective(name, order):
     """[PN] Fig. 1, on scikit-learn's diabetes data: kernel weights that are fitted, fixed at 1, or fixed at 1 and -1.
 
-    There are several local minima, so the best of three starts is taken. Fitted weights start at 1 and -1 and may stay
-    there, so that they need not be better than those that are fixed.
+    There are several local minima, so the best of three starts counts. Fitted weights start at 1 and -1 and may stay
+    there, so they need not be better than fixed weights.
     """
     from sklearn.datasets import load_diabetes
 
@@ -172,8 +172,8 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
 
 
 def test_powers_do_not_creep_where_the_loss_is_flat():
-    """A bound on the curvature of the logistic loss is far too large for samples of which a power is sure: with it, the
-    objective is .12 after so many sweeps."""
+    """A bound on the curvature of the logistic loss is far too large for samples that a power predicts well: with it,
+    the objective is .12 after the same number of sweeps."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(800, 6)) / np.sqrt(6)
     score = (0.5 + x @ rng.normal(scale=1.5, size=(6, 2))) ** 4 @ [1, -1]

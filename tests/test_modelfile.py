@@ -40,7 +40,7 @@ models = st.builds(
 
 
 MAP_BYTES = np.array([7, -8], dtype=np.int32).tobytes()
-WITH_ALL_BITS = 64  # bytes at the beginning of a file of which each bit is changed
+WITH_ALL_BITS = 64  # bytes at the beginning of a file; each of their bits is changed
 
 
 def same(a, b):

@@ -131,7 +131,7 @@ def test_gradient_equals_the_definition(name):
 
 
 def check_gradient(name, options):
-    """If the label is the score minus 1, the slope of the squared loss is 1, and its gradient is that of the score."""
+    """If the label is the score minus 1, the slope of the squared loss is 1, and its gradient is the score's."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
     for x in random_rows(rng, 2, FEATURES, fields=fields_of(name)):

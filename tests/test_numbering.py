@@ -1,4 +1,4 @@
-"""Columns for only those features that occur: their numbering, and the models that have such columns."""
+"""Columns for only the features that occur: their numbering, and the models with these columns."""
 
 import numpy as np
 import pytest

@@ -48,7 +48,7 @@ def stream_of(pieces, settings):
 
 
 def growing(data):
-    """The rows in an order in which new features come all the time, in pieces whose columns are those so far."""
+    """The rows in an order in which new features come all the time, in pieces that have the columns so far."""
     last = np.array([data.index[data.indptr[i] : data.indptr[i + 1]].max() for i in range(data.rows)])
     data = data.take(np.argsort(last, kind="stable"))
     bounds = np.linspace(0, data.rows, 10).astype(int)

@@ -33,7 +33,7 @@ def softmax(score):
     return np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
 
 
-# The value of each row, of which the metric is the mean.
+# The value of each row; the metric is their mean.
 BY_ROW = {
     ("squared", "mae"): lambda y, s: np.abs(s[:, 0] - y),
     ("logistic", "logloss"): lambda y, s: -np.log(sigmoid(y * s[:, 0])),

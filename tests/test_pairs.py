@@ -24,7 +24,7 @@ ROWS = np.random.default_rng(3).permutation(40)[:30].astype(np.int32)  # not all
 
 @pytest.fixture
 def rows():
-    """40 rows with few labels, in groups of different sizes, of which one has a single label; some have weight 0."""
+    """40 rows with few labels, in groups of different sizes; one group has a single label. Some rows weigh 0."""
     rng = np.random.default_rng(0)
     label, group = rng.integers(0, 3, 40).astype(float), rng.integers(0, 5, 40).astype(np.int32)
     label[group == 4] = 2

@@ -195,7 +195,7 @@ def test_what_is_watched_ends_where_training_ends(page, few_rows):
     long = run(1000, "1")
     first, last = long["epochs"]
     assert first == 1 < last < 1000
-    # The last point is that of a run with so many epochs, and is not noted twice.
+    # The last point is the end of a run with this number of epochs, and is not noted twice.
     for same in (run(last, str(last)), run(1000, str(last))):
         assert same["epochs"] == [last]
         assert same["objective"] == long["objective"][1:]

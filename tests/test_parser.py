@@ -145,7 +145,7 @@ def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, skip=False, **
 
 def float_texts():
     """Spellings of numbers in the range of a float: common ones, numbers exactly halfway between two floats and next to
-    those, and very small ones."""
+    halfway, and very small ones."""
 
     def between(pair):
         x, nudge = pair

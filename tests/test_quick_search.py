@@ -210,7 +210,7 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
 
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
-    spec = {"epochs": 30, "learning_rate": 0.5, "l2": 1e-5}  # given, so that no other value is taken
+    spec = {"epochs": 30, "learning_rate": 0.5, "l2": 1e-5}  # given, so no other value is tried
     plan = quick_search(planned(rows, **spec))[0]
     best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec)))
     assert best[0] != best[-1]
@@ -223,7 +223,7 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
 
 
 def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, rng, trying, monkeypatch):
-    """Their penalties are so many times one over the number of rows: as many times on the part and on all of them."""
+    """Their penalties are the same multiple of 1 / rows on the part and on all rows."""
     for solver in ("cd", "adagrad"):
         trying(Trial(((4, 16),)), "l2_v", solver)
     noise = rows.changed(label=rng.permutation(rows.label))
@@ -341,7 +341,7 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
 
 
 def comparing(usual, most):
-    """A search whose best values have these runs, of so many epochs at most."""
+    """A search whose best values have these runs, with at most `most` epochs."""
     search = QuickSearch(usual.plan, SearchLimits())
     search.best, search.most = usual, most
     return search
@@ -440,7 +440,7 @@ def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
 
 
 def factored(rng, rank, columns=10, features=10):
-    """Rows that have so many of the features, and labels by the interactions of an FM of this rank."""
+    """Rows with this number of features, and labels by the interactions of an FM of this rank."""
     factors, x = rng.normal(0, 0.5, size=(features, rank)), np.zeros((300, features))
     for row in x:
         row[rng.permutation(features)[:columns]] = rng.normal(size=columns)
@@ -496,7 +496,7 @@ def test_glfm_keeps_the_weights_of_rare_features(rng, by_default):
 
 
 def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
-    """Labels are linear in the features. The kind's own values stand in place of those of the solver for dense rows."""
+    """Labels are linear in the features. The kind's own values replace the values of the solver for dense rows."""
     x = rng.normal(size=(300, 10))
     label = x @ rng.normal(size=10) + 2 * rng.normal(size=300)
     data = dataset([dict(enumerate(row)) for row in x], 10, label)

@@ -80,7 +80,7 @@ SLOW = {
 
 @st.composite
 def groups(draw, labels):
-    """Some groups of up to six rows (label, score), of which few have different scores."""
+    """Some groups of up to six rows (label, score) with few different scores."""
     rows = st.tuples(st.sampled_from(labels), st.sampled_from([-1e300, -1.0, 0.0, 0.5]))
     return draw(st.lists(st.lists(rows, min_size=1, max_size=6), min_size=1, max_size=5))
 

@@ -1,4 +1,4 @@
-"""The items with the largest scores: those of all pairs, for each kind of model."""
+"""The items with the largest scores among all pairs, for each kind of model."""
 
 import tracemalloc
 from dataclasses import replace
@@ -22,7 +22,7 @@ from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 from reference.kinds import KINDS
 
-FEATURES, ITEMS = 40, 25  # of which the last ones are those of items
+FEATURES, ITEMS = 40, 25  # the last features belong to items
 BY_PAIRS = (*(name for name in TRAINED if not KINDS[name].explained), "poly2")
 HIGHER = [("anova", {"order": 4}), ("pn", {"order": 3}), ("hofm", {"order": 3}), ("lifted-anova", {"order": 3})]
 LABELS = {"logistic": [-1.0, 1.0], "probit": [-1.0, 1.0], "ordinal": [1.0, 2.0, 3.0]}
@@ -45,7 +45,7 @@ def scorer_of(name, rng, draws=0, norm=False, loss="squared", outputs=1, **optio
 
 
 def problem(name, rng, contexts=30, items=20):
-    """Return rows of contexts and items, of 0 to 4 entries, some of which have equal scores."""
+    """Return rows of contexts and items with 0 to 4 entries; some scores are equal."""
     fields = fields_of(name)
 
     def rows(count, low, high, own):
@@ -109,7 +109,7 @@ def test_fast_scores_are_as_near_as_they_say(name, options, rng):
 
 
 class Rounded:
-    """Fast scores that are wrong by up to 3/16, of which many are equal, beside an amount for each context."""
+    """Fast scores that are wrong by up to 3/16, apart from an amount for each context; many are equal."""
 
     def __init__(self, score, rng):
         noisy = score + rng.uniform(-1 / 16, 1 / 16, score.shape)
@@ -196,7 +196,7 @@ def test_blocks_of_contexts_are_as_all_at_once(rng, monkeypatch):
 
 
 def test_equal_items_keep_their_order(rng, monkeypatch):
-    """Of 60 items of 4 kinds, of which contexts have seen some, or all of a kind."""
+    """There are 60 items of 4 kinds; contexts have seen some items, or all items of a kind."""
     monkeypatch.setattr("fmcli.scoring.recommend.recommender.PAIRS_AT_ONCE", 5)
     scorer = scorer_of("fm", rng)
     contexts = [{j: 1.0} for j in range(8)]
@@ -225,7 +225,7 @@ def test_memory_does_not_grow_with_the_number_of_pairs(rng):
 
 
 def test_columns_that_are_shifted_count_once(rng):
-    """As zscore shifts those that most rows have, so that all rows have them."""
+    """As zscore shifts the columns that most rows have, so all rows have them."""
     scorer = scorer_of("fm", rng)
     centers = np.zeros(FEATURES, dtype=np.float32)
     centers[[2, 30]] = 0.5, -1.5

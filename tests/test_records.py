@@ -1,4 +1,4 @@
-"""Dataclasses whose methods are not compiled, beside those of the standard library."""
+"""Dataclasses whose methods are not compiled, compared with the standard library's."""
 
 import dataclasses
 import pickle

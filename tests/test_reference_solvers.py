@@ -210,7 +210,7 @@ def test_softmax_of_two_classes_moves_both(penalty, rng):
     samples, y = random_samples(rng, 6), [0, 1, 1, 0, 1, 0]
     found, losses = run("fm", "softmax", "sgd", p, samples, y, [range(6)], replace(PLAIN, **penalty))
     np.testing.assert_allclose(found["w"][0], -found["w"][1], rtol=1e-12)
-    # softmax((a, -a)) is the logistic loss at 2a, so its slope by the score of a class is that of the logistic loss.
+    # softmax((a, -a)) is the logistic loss at 2a, so its slope by the score of a class is the logistic loss's.
     signs = [1.0 if c == 0 else -1.0 for c in y]
     half = {name: array[:1] for name, array in p.items()}
     doubled = lambda label, scores: LOSSES["logistic"](label, 2 * scores) / 2  # noqa: E731

@@ -1,4 +1,4 @@
-"""The scripts have help, those that fuzz run a few cases, and the judge of defaults resumes and compares."""
+"""The scripts have help, the fuzzers run a few cases, and the judge of defaults resumes and compares."""
 
 import importlib
 import json
@@ -108,7 +108,7 @@ def test_the_judge_of_defaults_goes_on_where_it_was_stopped(judge, tmp_path, mon
     rows.write_text("".join(f"{y:.3f} 1:{x:.3f}\n" for y, x in rng.normal(size=(60, 2))))
     results = tmp_path / "results.jsonl"
     arguments = ["run", str(results), str(tmp_path), "--quick", "--sets", "diabetes", "adult"]  # adult is missing
-    tried = ["-m linear", "-m fm -e 2", "-m ffm"]  # the last of which needs fields
+    tried = ["-m linear", "-m fm -e 2", "-m ffm"]  # the last one needs fields
     monkeypatch.setattr(sys, "argv", ["defaults.py", *arguments, *(word for one in tried for word in ("--try", one))])
     judge["main"]()
     first = judge["read"](results)

@@ -209,8 +209,8 @@ def test_the_planted_rank_and_penalty_are_found(data):
 
 
 def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before(data):
-    """In one epoch each with tiny steps, the loss of a run is that of the one before, and not of the start values. What
-    is known is repeated as far as the parameters are needed."""
+    """In one epoch each with tiny steps, the loss of a run equals the loss of the run before, not the loss of the start
+    values. Known runs are repeated as far as their parameters are needed."""
     plan = planned(data, {"rank": 3, "epochs": 1, "alpha": 1e-9, "l1_w": 0.0}, HELD, solver="ftrl")
     first = Candidate([planned(data, {"rank": 3, "epochs": 30}, HELD, solver="ftrl")], followed=True)
     first.train(30)

@@ -44,7 +44,7 @@ def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, sh
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_account_of_memory_makes_nothing_that_a_run_needs(solver):
-    """Of a billion features, the flags of those that occur are packed until they are needed."""
+    """The flags of a billion features, whether they occur, are packed until they are needed."""
     plan = job.plan(DATA, make_spec("fm", solver, "squared", {"epochs": 1}))
     assert need_of(plan).total > need_of(plan).held
     assert ("seen" in vars(plan.transform)) == SOLVERS[solver].is_sampler

@@ -193,7 +193,7 @@ def test_steps(name, solver, loss, penalty):
 # Every kind once, and every solver with and without weights of samples.
 @pytest.mark.parametrize(("name", "solver", "weighted"), in_turn(TRAINED, product(ROW_SOLVERS, (False, True))))
 def test_batches_of_pairs(name, solver, weighted):
-    """The last batch of an epoch is smaller. The weight of a pair is that of its first sample."""
+    """The last batch of an epoch is smaller. A pair has the weight of its first sample."""
     rng = np.random.default_rng(2)
     model = build(name, FEATURES, rank=RANK)
     weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
@@ -272,14 +272,14 @@ RUN_SOLVERS = {
 
 
 def with_distinct(x):
-    """Return entries of a sample of which no two have the same index or the same field."""
+    """Return entries of a sample with different indices and different fields."""
     by_field = {f: j for j, f in dict([*x]).items()}
     return {(j, f): x[j, f] for j, f in sorted((j, f) for f, j in by_field.items())}
 
 
 def with_runs():
     """Yield pairs of kind, solver, rank, penalty, and whether all values are 1, that have runs. Rows that FOBOS brings
-    up to date, and those that a group penalty acts on, are rows of features."""
+    up to date, and rows with a group penalty, belong to features."""
     penalties = ["none", "both", "by-part", "group"]
     for name, solver, rank, penalty, ones in pairwise(
         WITH_RUNS, [*RUN_SOLVERS], [3, 4, 8, 9, 20], penalties, [False, True]
@@ -357,7 +357,7 @@ def test_samples_of_ffm_whose_fields_are_not_all_different_or_known_have_no_runs
     assert not RowLoop(model, trained, make_loss("squared"), dataset([single, row], FEATURES, [1.0, 1.0])).by_runs
 
 
-# The models in which a sample touches other rows than those of its features.
+# The models in which a sample touches rows beyond the rows of its features.
 NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
 
 

@@ -425,7 +425,7 @@ def test_lbfgs_reads_the_shards_for_each_gradient(small, tmp_path):
 
 @pytest.mark.parametrize("variant", ["do", "apl", "jo"])
 def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
-    """From the same start values, the anchors and objectives are those of rows in memory."""
+    """From the same start values, the anchors and objectives equal the result of rows in memory."""
     cache = stored(tmp_path / "c", planted("llfm", "squared", rows=ROWS)[0])
     options = {**taken("llfm", LEARNABLE), "llfm_variant": variant, "anchors": 3, "norm": False}
 

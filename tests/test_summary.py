@@ -1,4 +1,4 @@
-"""Metrics from summaries of parts of the rows are those of all rows at once."""
+"""Metrics from summaries of parts of the rows equal the metrics of all rows at once."""
 
 from types import SimpleNamespace
 

@@ -33,7 +33,7 @@ def test_labels_take_the_bytes_that_they_need(loss, values, rng):
 
 
 def test_columns_that_were_looked_up_for_few_features_do_not_hold_for_more():
-    """Rows without a numbering may have any number of features; those that are not frequent share the last column."""
+    """Rows without a numbering may have any number of features; rare features share the last column."""
     frequent = np.array([True, False, True])
     transform = Transform(LABELS, 3).without_rare(frequent, share=True)
     numbering = transform.numbering

@@ -41,7 +41,7 @@ def test_numbers_are_read_back_as_they_were(values):
 
 
 def test_no_text_is_shorter_or_nearer():
-    """The digits are those of numpy, in the shorter notation, or the one without an exponent, if both are as short."""
+    """The digits equal numpy's, in the shorter notation, or without an exponent if both are as short."""
     bits = np.random.default_rng(0).integers(0, 1 << 8 * np.dtype(Real).itemsize, 3000, np.uint64)
     spread = bits.astype(f"u{np.dtype(Real).itemsize}").view(Real)
     near = np.random.default_rng(1).normal(0, 1, 1000) * 10.0 ** np.arange(-6, 4).repeat(100)

@@ -33,7 +33,7 @@ def prepare() -> None:
 def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
     """Start fmcli in an empty folder, with pipes for its streams. Further keywords are passed to Popen.
 
-    environ : the whole environment. Default: that of the tests.
+    environ : the whole environment. Default: the tests' environment.
     preexec : called in the new process.
     before : Python statements that run before fmcli.
     """

@@ -24,7 +24,7 @@ def test_the_report_does_not_depend_on_threads_and_folds_can_be_read_again(run, 
     pairs = zip(first["folds"], other["folds"], strict=True)
     apart = [one["metrics"]["auc"] - two["metrics"]["auc"] for one, two in pairs]
     assert other["differences"][1]["difference"] == pytest.approx(np.mean(apart))
-    # The predictions of rows by models that have not seen them are those of a model of the other rows.
+    # The predictions of rows by models that have not seen them equal the predictions of a model of the other rows.
     folds, lines = np.loadtxt(tmp_path / "folds", dtype=int), rows.read_bytes().splitlines(keepends=True)
     (tmp_path / "train").write_bytes(b"".join(line for line, fold in zip(lines, folds, strict=True) if fold != 1))
     (tmp_path / "test").write_bytes(b"".join(line for line, fold in zip(lines, folds, strict=True) if fold == 1))

@@ -78,7 +78,7 @@ def test_parts_sum_to_the_raw_score(run, adult, options):
 
 
 def test_parts_of_draws_are_averages_over_them(run, adult):
-    """The average score of the members of an ensemble is that of models that were trained alone."""
+    """The average score of the members of an ensemble equals the average over models that were trained alone."""
     model, rows = adult("--ensemble", "2", "--seed", "5")
     together = objects(run.ok("predict", "--explain", "1", "--explain-format", "json", model, rows))
     apart = []
@@ -211,7 +211,7 @@ def test_importance_is_the_mean_share(run, ratings):
 
 
 def test_permuted_columns_lose_what_the_labels_depend_on(run, tmp_path):
-    """The label is the sign of feature 0 or 1, of which each row has one; the other features are noise."""
+    """The label is the sign of feature 0 or 1; each row has one of them. The other features are noise."""
     rng = np.random.default_rng(0)
     rows = "".join(f"{i % 2} {i % 2}:1 {2 + rng.integers(5)}:1\n" for i in range(300))
     (tmp_path / "rows").write_text(rows)

@@ -187,7 +187,7 @@ def test_help_of_a_kind_has_exactly_the_options_that_a_run_takes(narrowed, model
 
 
 def values(model):
-    """The options of a run of a model, without those that the model or its solver refuses, and without the group
+    """The options of a run of a model, without options that the model or its solver refuses, and without the group
     penalties of other models."""
     spec = make_spec(model)
     required = set(GROUP_PENALTIES) & set(MODELS[model].positive)

@@ -18,8 +18,8 @@ GROUPS = np.random.default_rng(4).integers(0, 40, ROWS)
 
 @pytest.fixture
 def trained_on(run, tmp_path):
-    """Return the numbers of the rows that a run does not hold out: each row has a feature of its own, of which the
-    linear model keeps a weight if it was trained on."""
+    """Return the numbers of the rows that a run does not hold out: each row has its own feature, and the linear
+    model keeps a weight of each row that it was trained on."""
     (tmp_path / "t").write_text(
         "".join(f"{n % 2} qid:{group} 0:{n}:1 1:{1000 + group}:0.01\n" for n, group in enumerate(GROUPS))
     )
@@ -106,7 +106,10 @@ def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
         (["--holdout", "last:0.1", "--online"], "--online and --holdout cannot be combined"),
         (["--holdout", "group:qid:0.1", "--cluster", "local:1"], "partitions do not keep the groups of rows"),
         (["--holdout", "group:qid:0.1", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
-        (["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"], "the groups of --holdout and those of"),
+        (
+            ["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"],
+            "--holdout and ranking must have the same groups",
+        ),
     ],
 )
 def test_forms_that_a_run_cannot_have(run, tmp_path, arguments, words):

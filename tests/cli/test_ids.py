@@ -117,7 +117,7 @@ def test_arrays_of_every_kind_get_columns_for_new_ids(run, tmp_path, kind):
 
 
 def test_a_warm_start_joins_dictionaries(run, tmp_path):
-    """Old features keep what they have learned; new ones begin. The columns are those of all ids."""
+    """Old features keep what they have learned; new ones begin. There are columns for all ids."""
     old, new = RENAMES["both"], lambda j: 2**61 + j - 5 if j < 20 else f"é{j + 5}"
     (tmp_path / "old").write_text(rows(old))
     (tmp_path / "new").write_text(rows(new, seed=2))
@@ -196,7 +196,7 @@ def counted(text):
 @pytest.mark.parametrize("rename", ["both", "plain"])
 @pytest.mark.parametrize("kind", ["fm", "ffm"])
 def test_rare_features_are_dropped(run, tmp_path, rename, kind):
-    """The parameters are those of text without them."""
+    """The parameters are as for text without them."""
     ffm, least = kind == "ffm", 40
     form = "ffm" if ffm else "libsvm"
     text = rows(RENAMES.get(rename, int), ffm=ffm, count=300)
@@ -223,7 +223,7 @@ def test_rare_features_are_dropped(run, tmp_path, rename, kind):
 
 @pytest.mark.parametrize("ffm", [False, True])
 def test_rare_features_share_a_column(run, tmp_path, ffm):
-    """The parameters are those of text in which they have the same name, which is the last one."""
+    """The parameters are as for text in which they share a name, which is the last one."""
     least, form = 40, "ffm" if ffm else "libsvm"
     text = rows(RENAMES["both"], ffm=ffm, count=300)
     times = counted(text)

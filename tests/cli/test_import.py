@@ -177,7 +177,7 @@ def test_a_model_without_parameters_of_features_has_no_table(run, tmp_path):
 
 
 def test_the_factors_of_a_bilinear_model_have_a_row_for_every_feature(run, tmp_path):
-    """Of many features of which few occur, as its weights and groups have."""
+    """As its weights and groups have, also if few of many features occur."""
     rows = [f"{i % 2} 0:{97 * i}:1 1:{80_000 + 91 * i}:1" for i in range(40)]
     (tmp_path / "rows").write_text("\n".join(rows) + "\n")
     run.ok(

@@ -1,4 +1,4 @@
-"""The memory that `train` computes in advance is about what it takes: the peak of a process beyond that of a process
+"""The memory that `train` computes in advance is close to its use: the peak of a process beyond the peak of a process
 that trains on few rows."""
 
 import importlib.util
@@ -86,7 +86,7 @@ COMPARISONS = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The rows of the runs, and those of relations, in a folder."""
+    """The rows of the runs, and the rows of relations, in a folder."""
     folder = tmp_path_factory.mktemp("rows")
     rng = np.random.default_rng(0)
     for name in "sparse", "others":
@@ -137,7 +137,7 @@ def test_a_run_takes_what_it_promises(figures, name):
 
 @pytest.fixture(scope="module")
 def comparing(files):
-    """A function that returns the bytes that a comparison promises, and its peak beyond that of one of few rows."""
+    """A function that returns the bytes that a comparison promises, and its peak beyond the peak with few rows."""
     module = "__import__('fmcli.system.memory', fromlist=['memory'])"
     forks = Forks(dict(os.environ), PATIENCE, before=at_the_end(f"{module}.peak()"))
 

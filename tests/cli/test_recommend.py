@@ -261,7 +261,7 @@ def test_similar_features_are_of_the_same_column(run, tables):
 
 
 def test_newcomers_are_folded_in(run, text, tmp_path):
-    """Their recommendations are those of the model that has grown by them."""
+    """Their recommendations equal the grown model's."""
     new = "".join(f"{1 + i % 5} {300 + i % 3}:1 {100 + i * 7 % FILMS}:1\n" for i in range(24))
     (tmp_path / "new").write_text(new)
     (tmp_path / "users").write_text("3:1\n300:1\n302:1\n")

@@ -81,7 +81,7 @@ def test_a_terminal_shows_a_line_that_is_updated(start, large):
     assert status == 0
     assert re.search(r"\repoch \d+/20  \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got
-    # The lines that remain on the terminal at the end are those of a log in a file.
+    # The lines that remain on the terminal at the end equal a log in a file.
     stay = [line.rsplit("\r", 1)[-1] for line in got.replace("\r\n", "\n").rstrip().split("\n")]
     assert sum(line.startswith("epoch ") for line in stay) == 20
     assert not any("left" in line for line in stay)
@@ -236,7 +236,7 @@ def files(sample, adult_model, tmp_path):
     (tmp_path / "t").symlink_to(sample / "adult.test.libsvm")
 
 
-# Each report, the standard stream of which it is deprived, and its environment.
+# Each report, the standard stream that it lacks, and its environment.
 DEPRIVED = [*zip(REPORTS, cycle([0, 2]), cycle([{}, {"LANG": "C"}]))]
 
 

@@ -174,7 +174,7 @@ def test_a_model_of_named_text_predicts_tables(run, tmp_path):
 
 
 def test_numbers_are_cut_into_bins_and_missing_cells_are_features(run, tmp_path):
-    """The rows are those of text whose bins numpy has found; numbers at an edge are in the bin before it."""
+    """The rows equal the rows of a text whose bins numpy has found; numbers at an edge are in the bin before it."""
     random = np.random.default_rng(6)
     numbers = [random.normal(size=300).round(2), random.integers(0, 3, 300) + 0.5]
     words = random.choice(["x", "y", ""], 300)

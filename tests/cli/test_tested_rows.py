@@ -1,4 +1,4 @@
-"""train --test: rows that are predicted by the mean over all sweeps, of which the model keeps only some."""
+"""train --test: rows that are predicted by the mean over all sweeps; the model keeps only some of the sweeps."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from inprocess import instead
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 
 LOSSES = ("squared", "probit", "ordinal")
-# Sweeps, of which all after the burn-in are averaged.
+# Sweeps; all sweeps after the burn-in are averaged.
 SWEEPS = ("-s", "mcmc", "-k", "2", "-e", "9", "--burn-in", "3")
 
 
@@ -75,7 +75,7 @@ def test_labels_may_be_missing(run, train, loss, tmp_path):
 
 
 def test_some_labels(train, loss, tmp_path):
-    """Metrics are those of the rows with a known label; blank lines, comments and cold features are as in predict."""
+    """Metrics count the rows with a known label; blank lines, comments and cold features are as in predict."""
     lines = (tmp_path / "some").read_text().splitlines(keepends=True)
     bare = [line.partition(" ")[2] for line in lines]
     known = train("--loss", loss, "--test", "some", "--test-output", "out")["test"]
@@ -162,7 +162,7 @@ def test_names_of_features_and_labels(run, train, squared):
 
 
 def test_held_out_rows_and_the_refit(run, train, squared):
-    """The predictions are those of the second run, on all rows."""
+    """The predictions come from the second run, on all rows."""
     train("--holdout", "0.2", "--refit", "--draws", "6", model="all")
     train("--holdout", "0.2", "--refit", "--draws", "6", "--test", "some", "--test-output", "out")
     assert (squared / "out").read_bytes() == run("predict", "all", "some").stdout

@@ -19,7 +19,7 @@ def halves(sample, tmp_path):
 
 
 def kept(folder, model):
-    """Return the arrays of a model file that training has changed, those of the solver's state among them."""
+    """Return the arrays of a model file that training has changed, including the solver's state."""
     arrays = load(str(folder / model)).tensors
     return {name: array for name, array in arrays.items() if name not in ("seen", "counts", "together")}
 
@@ -222,7 +222,7 @@ def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver, option)
 
 
 def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
-    """Predictions of known users stay the same bytes; predict --fold-in gives those of the grown model."""
+    """Predictions of known users stay the same bytes; predict --fold-in equals the grown model."""
     run.ok("train", "-q", "-e", "30", "-o", "m", "old.train")
     done = run.ok("train", "-i", "m", "--only-new", "-o", "n", "new.train")
     assert "all else is as in m" in done.stderr

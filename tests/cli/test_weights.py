@@ -58,7 +58,7 @@ def test_validation_rows_have_the_weights_of_their_labels(train, sample, tmp_pat
 
 
 def test_a_weight_of_positive_rows_multiplies_odds(run, train, tmp_path):
-    """The features say nothing, so that the odds are those of the weighted labels."""
+    """The features say nothing, so the odds are the odds of the weighted labels."""
     (tmp_path / "t").write_text("".join(f"{int(i % 5 == 0)} {i % 7}:1\n" for i in range(700)))
     odds = []
     for options in ([], ["--pos-weight", "6"], ["--class-weight", "balanced"]):

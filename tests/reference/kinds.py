@@ -8,7 +8,7 @@ except in anchors (n, d). The shapes are:
 - gamma (C, m - 1, k), except in pn (C, k), lifted-pn (C, m, k) and lifted-anova (C, m - 1, m, k)
 - ffm: V (C, d, F, k)
 - bilinear: UV (C, d, k) holds u or v of each feature
-- llfm: bias, w and V have an axis of anchors after that of classes
+- llfm: bias, w and V have an axis of anchors after the axis of classes
 
 A missing array contributes nothing; without beta, every kernel has weight 1. A sample x is a dict {index: value} or
 {(index, field): value}.
@@ -292,16 +292,16 @@ class Kind:
     """A kind of models.
 
     score : the definition: the score of one class, from the arrays of the class, a sample and the options of the kind.
-    arrays : the axes of each array after that of classes, in the small models that test the definitions. An array with
-        the axis D has a row for each feature.
-    options : the options that the definition takes in those tests.
+    arrays : the axes of each array after the axis of classes, in the small models that test the definitions. An array
+        with the axis D has a row for each feature.
+    options : the options of the definition in these tests.
     touched : which parameters enter a sample's score. Default: the rows of its features and all global parameters.
     by_field : whether the entries of samples have fields.
     fast : whether coordinate descent has faster derivatives than the gradient on all data.
     powers : whether the score is a polynomial of a degree up to the order in a single parameter; else it is affine.
     starts : the start values of arrays that do not start at random: a number, or several, which take turns.
-    numbered : how many axes after that of classes number the parameter rows, the groups of a group penalty, in arrays
-        without an axis of features. Default: 0, a single row for each class.
+    numbered : how many axes after the axis of classes number the parameter rows, the groups of a group penalty, in
+        arrays without an axis of features. Default: 0, a single row for each class.
     explained : whether the model states the terms of its scores (`split`).
     planted : the scales of random parameters by array, if with the default scale, 0.5, the labels would be noise or
         too hard to learn.
@@ -402,7 +402,7 @@ def per_feature(name: str) -> bool:
 
 
 def axes_of(kind: str, name: str) -> tuple[Any, ...]:
-    """Return the axes of an array of a kind after that of classes; none if it exists only with other options."""
+    """Return the axes of an array of a kind after the axis of classes; none if it exists only with other options."""
     of = {stem(other): axes for other, axes in KINDS[kind].arrays.items()}
     return of.get(stem(name), ())
 

@@ -96,7 +96,7 @@ LOSSES: dict[str, Loss] = {
 
 # The probability of +1 as a function of the score, by loss.
 PROBABILITY: dict[str, Callable[[float], float]] = {"logistic": expit, "probit": ndtr}
-# κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
+# κ, the maximum of the second derivative by one score. Hinge has no second derivative; poisson's is unbounded.
 SMOOTHNESS = {
     "squared": 1.0,
     "logistic": 0.25,

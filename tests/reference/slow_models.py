@@ -118,8 +118,8 @@ Row = list[tuple[str, tuple[int, ...]]]  # the parts of a row: (array name, inde
 def rows(kind: str, params: Params, choices: Choices = NONE) -> list[Row]:
     """Return all parameters, grouped into rows. In each class, the rows are:
 
-    - all parameters of one feature and of one place on the axes before that of features (llfm: of one anchor); except
-      those of arrays with another axis behind it, whose places are rows of their own (ffm, if its rows are by field),
+    - all parameters of one feature and of one place on the axes before the axis of features (llfm: of one anchor);
+      except arrays with another axis behind it, whose places are separate rows (ffm, if its rows are by field),
     - each other array as a whole, or each place on the axes that `Kind.numbered` counts.
     """
     found: list[Row] = []

@@ -146,7 +146,7 @@ def adagrad_round(r: State, gradients: np.ndarray, least: float, o: Options) -> 
 
 
 def fobos_round(r: State, gradients: np.ndarray, least: float, o: Options, samples: int) -> None:
-    """Called for every row in every round; ``gradients`` are those of the samples that touch it, if any."""
+    """Called for every row in every round; ``gradients`` come from the samples that touch it, if any."""
     if not len(gradients):
         for _ in range(samples):
             r.phi = r.prox(r.phi, np.sqrt(r.kept["G"]) / r.rate)
@@ -178,7 +178,7 @@ UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "ftrl": ftrl,
 }
 # The state arrays of each solver and their start values, as functions of a row and the options. fobos has state only
-# with adaptive steps: that of adagrad.
+# with adaptive steps: adagrad's.
 STATE: dict[str, dict[str, Callable[[State, Options], np.ndarray | float]]] = {
     "adagrad": {"G": lambda r, o: 1.0},
     "ftrl": {"z": lambda r, o: -r.phi * (ftrl_h(r, 0.0, o) + r.l2), "n": lambda r, o: 0.0},
@@ -239,7 +239,7 @@ def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | 
 
 
 def penalize(params: Params, r: State, o: Options, factors: bool) -> None:
-    """Set λ1 and λ_g of a row. If ``factors`` is false, set only those that act on linear weights."""
+    """Set λ1 and λ_g of a row. If ``factors`` is false, set only strengths that act on linear weights."""
     r.l1, _, r.group = strengths(params, r.where, o)
     if not factors:
         linear = np.concatenate([np.full(np.size(params[name][at]), name in ("w", "W")) for name, at in r.where])
@@ -266,7 +266,7 @@ def run(
     ``order_per_epoch`` holds, for each epoch, the sample numbers in the order of training. ``after_update`` is called
     with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end. With
     ``partners_per_epoch``, the number of a partner for each sample, the loss is of the score of the one with the larger
-    label minus that of the other one.
+    label minus the score of the other one.
     """
     o = options
     value = LOSSES[loss] if isinstance(loss, str) else loss
@@ -352,7 +352,7 @@ def round_step(
 ) -> float:
     """Make one step of each row by the gradients of a round's samples, and return the sum of their weighted losses.
 
-    All gradients are those at the parameters before the round.
+    All gradients are computed at the parameters before the round.
     """
     total = 0.0
     # The gradients of each row, and their effects on the slopes of all samples.
