@@ -140,7 +140,7 @@ def cross_validate(
     ----------
     candidate : has the loss of the labels.
     rows : all rows, with the weights that the metrics count, too.
-    facts : what is known about each of them.
+    facts : the facts about each of them.
     metrics : names.
     valid : validation data of all folds, by which they choose the epoch; None: each holds out some of its rows.
     on_need : called with the memory that all folds need, before a model is trained.

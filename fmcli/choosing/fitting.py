@@ -31,13 +31,13 @@ class Events:
         """Tell that other kinds, solvers and options are compared now."""
 
     def compared(self, searched: SearchResult) -> None:
-        """Tell what has been compared."""
+        """Receive the compared runs."""
 
     def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
         """Tell the kind, the solver and the options of the run. again : whether all rows are trained on after it."""
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
-        """Return what observes the run of a plan. again : whether the run is on all rows; member : its number in an
+        """Return the observer of the run of a plan. again : whether the run is on all rows; member : its number in an
         ensemble, from 1, whose members train at the same time."""
         return lambda epoch: None, Observer()
 

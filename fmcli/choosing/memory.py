@@ -31,7 +31,7 @@ def memory_of(candidates: Sequence[Candidate], trained: Sequence[Plan], paused: 
 
 
 def added(plan: Plan) -> int:
-    """Return bytes that a run needs beside what is in use already."""
+    """Return the bytes that a run needs in addition to the memory in use."""
     need = need_of(plan)
     return need.total - need.held
 
@@ -42,7 +42,7 @@ def may_pause(spec: Spec) -> bool:
 
 
 def held_by(plans: Sequence[Plan]) -> int:
-    """Return bytes of the rows of plans, which may share them, and of what each knows about its own."""
+    """Return the bytes of the rows of plans, which may share them, and of each plan's facts about its rows."""
     data = [data for plan in plans for data in (plan.data, *([plan.validation.data] if plan.validation else []))]
     own = [array for plan in plans for array in (plan.source.rows, plan.seen, plan.counts) if array is not None]
     return held_bytes(data) + sum({id(array): array.nbytes for array in own}.values())

@@ -34,7 +34,7 @@ class SearchRequest:
     path : of how many values of one penalty there is a path in place of drawn options; None: there is none.
     draws : whether options are drawn, or follow a path.
 
-    Raises UsageError for numbers that are too small, for an unknown sampler, and if what it needs is not installed.
+    Raises UsageError for numbers that are too small, for an unknown sampler, and if its library is not installed.
     """
 
     trials: int | None = None

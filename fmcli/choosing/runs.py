@@ -48,7 +48,7 @@ def as_trial(plan: Plan) -> Plan:
 
 
 class Room:
-    """Bytes of memory for what paused runs keep, which they take and give back in any thread."""
+    """A budget of bytes for the state of paused runs, which take and return bytes in any thread."""
 
     def __init__(self, size: int = sys.maxsize) -> None:
         self.size, self._taken, self._turn = size, 0, Lock()
@@ -139,7 +139,7 @@ class FoldFit:
     plan : holds out the rows of the fold.
     deadline : the value of time.perf_counter() at which it ends; None: it has no limit.
     begin : returns the parameters from which it begins; None: the usual start values.
-    room : for what it keeps where it pauses.
+    room : the budget for its state while it pauses.
     followed : whether another one will begin from its own.
     outcome : of the best epoch so far, on the held-out rows.
     values : the choosing metric of each epoch there; constant : the best constant's.
@@ -190,7 +190,7 @@ class FoldFit:
             if epoch.number >= epochs:
                 pause.set()
 
-        # Row solvers end within an epoch by themselves, with what they have learned by then.
+        # Row solvers end within an epoch by themselves, with the parameters at that point.
         watch = Observer() if plan.spec.by_rows or self.deadline is None else Watch(self.deadline)
         try:
             trained = train(plan, after, watch, Checkpointer() if self.samples else self._keeper)

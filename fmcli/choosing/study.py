@@ -33,7 +33,7 @@ STUDY, TRIAL = "study", "trial"
 NEWLINE, BEGIN = b"\n", b'{"event": "trial", '  # the beginning of the line of a trial
 ANOTHER = "give another name"
 WAY_OUT = "remove it to begin again, or give another name"
-# What a search depends on beside its usual run, with the names in messages; and what follows from all that.
+# The properties that determine a search, besides its default run, with their names in messages; and derived ones.
 OF_SEARCH = {
     "ranges": "the ranges of options",
     "folds": "the numbers of folds",
@@ -62,7 +62,7 @@ TRIAL_ENTRIES = {
 
 
 def trial_event(trial: TrialRecord) -> dict[str, Any]:
-    """Return what a trial has reached in the epochs that it was asked for, as a line of a study and of a log."""
+    """Return the result of a trial after the requested epochs, as a line of a study and of a log."""
     reached = trial.reached
     return finite(
         {
@@ -135,7 +135,7 @@ class Study:
         return self._known.get((number, asked, rows))
 
     def add(self, trial: TrialRecord) -> None:
-        """Keep what a trial has reached."""
+        """Keep the result of a trial."""
         key = trial.number, trial.asked, trial.rows
         if key not in self._known:
             self._known[key] = trial.reached
@@ -213,7 +213,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def require_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Compare what two searches depend on. Raises UsageError, which names what differs, unless they are the same."""
+    """Compare the identities of two searches. Raises UsageError, which names the differences, unless they are equal."""
     wanted = json.loads(json.dumps(wanted))
     if found == wanted:
         return

@@ -1,4 +1,4 @@
-"""A whole search: the quick search before it, the study of its trials, and what trains the best one on all rows."""
+"""A whole search: the quick search before it, the study of its trials, and the training of the best one on all rows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def chosen_options(candidate: Candidate, ranges: Mapping[str, Range]) -> dict[st
 
 
 def winner_of(chosen: Candidate, ranges: Mapping[str, Range]) -> Winner:
-    """Return what trains a trial on all rows: for as many epochs as were best, unless other rows choose them."""
+    """Return the plan that trains a trial on all rows, for the best number of epochs unless other rows choose it."""
     spec, validation, best = chosen.plan.spec, chosen.plan.validation, chosen.reached.best
     epochs = None
     if spec.solver_entry.stops_early and validation and validation.held_out and best:

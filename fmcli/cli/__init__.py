@@ -23,7 +23,7 @@ from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError
 from fmcli.system.allocator import keep_freed_memory
 from fmcli.system.blas import pin_blas
 
-# Each with what it does: the overview imports no command.
+# Each with its description, so that the overview imports no command.
 COMMANDS = {
     "train": "Train a model.",
     "predict": "Predict a number or label for each row.",

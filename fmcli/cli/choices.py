@@ -49,7 +49,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     return {entry.name: entry.help for entry in table.values()}
 
 
-# The values that shells complete, and what each is.
+# The values that shells complete, with a description of each.
 NAMES: Mapping[str, Iterable[str]] = {
     "model": helps(MODELS),
     "solver": helps(SOLVERS),
@@ -151,7 +151,7 @@ def type_of(choice: Option) -> Any:
 
 
 def converted(choice: Option) -> Callable[[str], Any]:
-    """Return what makes a value of the text of an option with several values; it raises UsageError."""
+    """Return the parser of the text of an option with several values; it raises UsageError."""
     kind = click.types.convert_type(type_of(choice))
 
     def convert(text: str) -> Any:

@@ -43,7 +43,7 @@ HEADS = {
     re.compile(rb"<svg "): FIGURE,
     re.compile(rb".", re.DOTALL): DATA,
 }
-# What files of each kind may replace. Caches, checkpoints and studies are checked by what reads them first.
+# The files that a file of each kind can replace. The readers of caches, checkpoints and studies check them first.
 REPLACES = {MODEL: (MODEL,), DATA: (DATA, LOG), LOG: (LOG,), FIGURE: (FIGURE,)}
 # The key of a context's meta: whether outputs replace files of other kinds.
 FORCE = "fmcli.force"
@@ -144,7 +144,7 @@ class CommandFile:
 
     path : as it was given.
     type : the role of the file.
-    flag : what named it.
+    flag : the option that named it.
     """
 
     path: str
@@ -269,7 +269,7 @@ def _files(context: click.Context) -> Iterator[CommandFile]:
 
 
 def _identities(file: CommandFile) -> list[object]:
-    """Return what tells a file from others, for each file that its path names."""
+    """Return the identity of each file that a path names."""
     from fmcli.system.files import identity_of
 
     path = file.path

@@ -1,4 +1,4 @@
-"""The log of what tables lack: numbers that the model has no feature for, and rows of tables that are joined."""
+"""The log of gaps in tables: missing numbers without a feature in the model, and missing rows of joined tables."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ QUERY = "qid"  # rows of one query number are a group
 
 
 def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -> RowGroups | None:
-    """Return what tells the groups of the rows of a run; None if it needs none.
+    """Return the source of the groups of the rows of a run; None if it needs none.
 
     Raises UsageError for a field without use.
     """
@@ -41,10 +41,10 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
 
 
 def with_held(ranking: RowGroups | None, choices: Choices, by: Held | None) -> RowGroups | None:
-    """Return what tells the groups of rows, for ranking or because whole groups are held out.
+    """Return the source of the groups of rows, for ranking or because whole groups are held out.
 
-    ranking : what tells the groups of ranking, if there are some.
-    by : what tells the groups of folds; None: there are none.
+    ranking : the source of the groups of ranking; None: there are none.
+    by : the source of the groups of folds; None: there are none.
 
     Raises UsageError if they differ.
     """

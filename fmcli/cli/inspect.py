@@ -20,7 +20,7 @@ from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 
 TOP = 10
-# The titles of what --importance ranks.
+# The titles of the rankings of --importance.
 TITLES = {
     "fields": "Mean absolute share of the scores, by field",
     "features": "Mean absolute share of the scores, by feature, and the number of rows with the feature",

@@ -66,7 +66,7 @@ def named(listed: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
 
 
 def described(piece: dict[str, Any]) -> Iterator[str]:
-    """Yield a component as text: what it combines with, its options and their defaults, for a model by solver."""
+    """Yield a component as text: its partners, its options and their defaults, for a model by solver."""
     yield from wrapped(f"{piece['name']}: {piece['help']}", columns())
     yield ""
     solvers = [f"{name} (default)" if name == piece.get("solver") else name for name in piece.get("solvers", ())]

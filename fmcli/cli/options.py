@@ -281,8 +281,8 @@ def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
 
 
 def gathered(name: str, kind: Callable[..., object], *options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return a decorator that adds options. The command gets their values as one argument: what `kind` makes of them,
-    which has their names as parameters."""
+    """Return a decorator that adds options. The command gets their values as one argument, made by `kind`, which has
+    their names as parameters."""
 
     def decorate(function: F) -> F:
         names = list(signature(kind).parameters)

@@ -68,7 +68,7 @@ class PredictRequest:
     wanted : the type of output; None: by the loss.
     fold_in : files of labeled rows whose new features the model learns first.
     explain : how many interactions each row has in its explanation; None: there are predictions.
-    beside : what follows each prediction.
+    beside : the outputs that follow each prediction.
     json : whether explanations are JSON.
     """
 
@@ -403,7 +403,7 @@ def checked_type(log: Log, request: PredictRequest, scorer: Scorer) -> OutputTyp
 
 
 def log_result(log: Log, request: PredictRequest, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
-    """Log what was predicted, with warnings."""
+    """Log the predicted rows, with warnings."""
     if request.unseen == "warn" and counts.unseen:
         log.warning(f"{counts.unseen:,} non-zeros have features that did not occur in training")
     wanted = request.wanted or scorer.default_output()
@@ -418,7 +418,7 @@ def log_model(log: Log, path: str, scorer: Scorer) -> None:
 
 
 def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: float, meaning: str = "") -> None:
-    """Log what was scored, with warnings, and what it means."""
+    """Log the scored rows, with warnings, and the meaning of the scores."""
     if warning := counted_from_another_number(scorer, counts):
         log.warning(warning)
     if counts.rows and counts.labels_as_ids == counts.rows:

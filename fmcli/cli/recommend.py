@@ -187,7 +187,7 @@ def command(
 
 
 def run(log: Log, request: RecommendRequest) -> None:
-    """Load the model, read the rows, and write what is recommended."""
+    """Load the model, read the rows, and write the recommendations."""
     from fmcli.data.text.faults import BadLines
     from fmcli.model_file.container import load
     from fmcli.scoring.prediction import Counts

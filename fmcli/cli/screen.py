@@ -159,7 +159,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "decimal": "Decimal mark of numbers such as 1.067,5 or 1,067.5",
             "sql": "The result of a query in place of a file",
             "schema": "What the columns are, from this file",
-            "print_schema": "Write what the columns are, and exit",
+            "print_schema": "Write the columns as JSON, and exit",
         },
         "Output": {
             "to": "Format, libsvm or ffm [libsvm]",

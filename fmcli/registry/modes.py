@@ -409,7 +409,7 @@ MODES = (
     ),
     Mode("output_dir", {"output": "each says where the predictions are written"}),
     Mode("init_model", suboptions=("only_new", "init_strength")),
-    Mode(FOLDS, {"valid": "both give validation data", "holdout": "both say what is held out"}),
+    Mode(FOLDS, {"valid": "both give validation data", "holdout": "both hold out rows"}),
     Mode("by_time", {SEED_OF_SPLIT: "times decide where a row goes"}),
     Mode("by_order", {"by_time": DIVIDING, SEED_OF_SPLIT: "the order decides where a row goes"}),
     Mode("by_group", {**dict.fromkeys(("by_time", "by_order"), DIVIDING), FOLDS_IN_FILE: DIVIDING}),

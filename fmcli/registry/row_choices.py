@@ -253,7 +253,7 @@ OF_THE_ROWS = (
         "schema",
         INPUT,
         None,
-        "Of a table: what its columns are, as {print_schema} writes it. [default: options, and the cells]",
+        "The columns of a table, as {print_schema} writes them. [default: options, and the cells]",
         "data",
     ),
     Option(
@@ -280,7 +280,7 @@ OF_THE_ROWS = (
         "print_schema",
         FLAG,
         False,
-        "Write what the columns of a table are, in JSON, and exit.",
+        "Write the columns of a table in JSON, and exit.",
         "data",
         absent="functions train, and show nothing",
     ),

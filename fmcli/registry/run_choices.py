@@ -1,5 +1,5 @@
-"""The choices of a run that are not about its rows: what is trained, where, for how long, how the best epoch is chosen,
-and what is written."""
+"""The choices of a run besides its rows: the model, where and for how long it is trained, how the best epoch is chosen,
+and the outputs."""
 
 from __future__ import annotations
 

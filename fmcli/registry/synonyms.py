@@ -156,7 +156,7 @@ def denial(command: str, word: str) -> str | None:
 
 
 def explained(command: str, word: str, fits: Callable[[str], bool]) -> str | None:
-    """Return what follows "there is no option .." for a word; None if it is not known. Choices stand in it as {name}.
+    """Return the text after "there is no option .." for a word, with choices as {name}; None if the word is unknown.
 
     fits : whether the command has a choice.
     """

@@ -42,7 +42,7 @@ class MemoryNeed:
 
 
 def need_of(plan: Plan) -> MemoryNeed:
-    """Return the memory that a run needs: its rows, and what training and saving need beside them.
+    """Return the memory that a run needs: its rows, and the additional memory of training and saving.
 
     The epochs (with a copy of the best one; in a refit, with the first run's model, and a copy if it compares), the
     evaluation on the training rows, and what the model file gets (the count of features, and what an update needs to

@@ -36,7 +36,7 @@ Progress = Mapping[str, NDArray[Any]]
 
 WAY_OUT = "remove it to train from the beginning"
 LONGEST_SHOWN = 200  # characters of a value in a message
-# The entries of the file that say which run it belongs to, and what was chosen before it.
+# The entries of the file for the run that it belongs to, and for the choices made before the run.
 RUN, CHOICES = "run", "choices"
 # The parts of an identity that are data, with their names in messages.
 DATA = {
@@ -47,7 +47,7 @@ DATA = {
 }
 
 
-# The settings that change nothing of a model as it is trained, or only what other entries of an identity have.
+# The settings that do not change how a model is trained, or that other entries of an identity cover.
 ELSEWHERE = frozenset(
     {"spec", "warm_start", "whole", "valid_name", "stream", "threads", "deadline", "interrupt", "keep_state"}
     | {
@@ -76,7 +76,7 @@ class Checkpointer:
     """Keeps the progress of the runs of a command, which come one after the other; this one keeps nothing.
 
     signals : makes the signals wait in a `with` block, and ends a run by them.
-    choices : what was chosen before the runs, as figures of JSON; None: nothing was chosen yet.
+    choices : the choices made before the runs, as JSON; None: none yet.
     """
 
     signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
@@ -267,7 +267,7 @@ def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapp
 
 
 def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Compare two identities. Raises UsageError or BadInputError, which names what differs, unless both are the
+    """Compare two identities. Raises UsageError or BadInputError, which names the differences, unless both are the
     identity of the same run."""
     if found == wanted:
         return

@@ -28,7 +28,7 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
 
 
 def may_halve(facts: Mapping[str, Any]) -> bool:
-    """Return whether draws may be kept in 16 bits, by what is known of the rows; see Facts."""
+    """Return whether draws can be kept in 16 bits, given the facts about the rows; see Facts."""
     return bool(facts.get("longest", np.inf) <= MOST_SQUARE)
 
 

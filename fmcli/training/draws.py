@@ -1,4 +1,4 @@
-"""The draws of a solver that samples from the posterior: which are kept, and what they predict together."""
+"""The draws of a solver that samples from the posterior: the kept draws, and their mean prediction."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class KeptDraws:
     number : the last sweep so far.
     enough : whether training ends early: never.
     draws : the draws; all but the last one are as in the model file.
-    beside : what is kept beside each of them; see Trainer.kept_with_draws.
-    trace : what is watched of all sweeps after the burn-in.
+    beside : the numbers kept with each draw; see Trainer.kept_with_draws.
+    trace : the watched numbers of all sweeps after the burn-in.
     """
 
     enough = False
@@ -146,7 +146,7 @@ class KeptDraws:
 
 
 def stacked(beside: Sequence[Draw]) -> dict[str, NDArray[Any]]:
-    """Return what is kept beside draws as arrays whose first axis has the draws."""
+    """Return the numbers kept with draws as arrays; the first axis has the draws."""
     return {name: np.array([one[name] for one in beside]) for name in (beside[0] if beside else ())}
 
 

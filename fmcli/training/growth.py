@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def grown_file(trained: Trained) -> ModelFile:
-    """Return the file of the whole model, with what a run has learned about new features."""
+    """Return the file of the whole model, with the new features that a run has learned."""
     plan = trained.plan
     whole, new_features = plan.settings.whole, plan.new_features
     assert whole is not None

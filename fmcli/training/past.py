@@ -27,7 +27,7 @@ def kept_past(plan: Plan) -> Past | None:
 
 
 def past_arrays(past: Past | None) -> dict[str, NDArray[Any]]:
-    """Return what is known about the loss of rows by its names in model files."""
+    """Return the facts about the loss of rows, by their names in model files."""
     if past is None:
         return {}
     kinds = {CURVATURE: past.curvatures, SLOPE: past.slopes}

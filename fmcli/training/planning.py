@@ -42,15 +42,15 @@ class Plan(Fitted):
     model : the model, not allocated yet.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
-    beside : bytes that the run needs beside what training takes.
+    beside : bytes that the run needs in addition to training.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
-    calibration : what maps the scores of the model to probabilities in place of the loss.
+    calibration : the map from the model's scores to probabilities, in place of the loss's.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     compares_last : whether the best of the last epochs by the training rows is kept, without validation data.
     other : returns the plan of another spec for the same rows, if there are alternatives.
     following : returns the plan of the next segment of a stream, given the run so far as a warm start; None: no rows
         follow.
-    facts : what the data say to defaults that depend on them, for `resolve`.
+    facts : the properties of the data from which `resolve` computes defaults.
     begin : start values of the parameters, by name, in place of the usual ones; None: these.
     """
 
@@ -265,9 +265,9 @@ def strengths_of(spec: Spec) -> dict[str, Any]:
 
 
 def strengths_in(plan: Plan) -> dict[str, Any]:
-    """Return the strengths of the penalties of a run, for Penalty: as they are relative to the mean over all rows, but
-    the objective is one over the run's, an update has as much of them as the earlier rows that hold its parameters add.
-    Without this, new features would have what is right for all rows as the share of a few."""
+    """Return the strengths of the penalties of a run, for Penalty. They are relative to the mean over all rows, but
+    the objective is the mean over the run's rows. An update therefore multiplies them by (its rows + the earlier rows
+    in its prior) / its rows, so that new features get the penalty of all rows."""
     strengths = strengths_of(plan.spec)
     if plan.earlier is None:
         return strengths

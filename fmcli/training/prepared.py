@@ -1,4 +1,4 @@
-"""The model of a run, prepared for its rows, and what of its warm start holds the parameters."""
+"""The model of a run, prepared for its rows, and the quadratic prior from its warm start."""
 
 from __future__ import annotations
 

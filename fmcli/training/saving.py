@@ -46,7 +46,7 @@ def file_of(
     of its data. Arrays of the model are not copied.
 
     With `keep_state`, a later run of the same solver can resume exactly where this one ended. If it is `updatable`, it
-    has what an update by cd or lbfgs needs to know of its rows (see `Settings.keeps_past`).
+    has the facts about its rows that an update by cd or lbfgs needs (see `Settings.keeps_past`).
 
     After a run that learns new features alone, it is the earlier file, which has grown by them.
 

@@ -75,7 +75,7 @@ class FoldChoice:
     write_folds: str | None
 
     def by(self) -> Held | None:
-        """Return what tells the groups of rows, or their times."""
+        """Return the source of the groups of rows, or of their times."""
         from fmcli.training.setup.held import Held
 
         column = self.by_group or self.by_time

@@ -193,7 +193,7 @@ class TrialLog:
         self._shown = ""
 
     def begin(self, search: Search, tried: Sequence[TriedValue], known: int) -> None:
-        """Log what is searched."""
+        """Log the kinds, solvers and ranges of the search."""
         log_quick_search(self._log, SearchResult(values=tried))
         validation, trials = search.plan.validation, self._wanted.most
         assert validation is not None

@@ -32,7 +32,7 @@ def check_gate(inputs: tuple[str, ...]) -> None:
 
 
 class Rival:
-    """A model that another one must not be worse than, by what it knows about labels.
+    """A model that another one must not be worse than, with its knowledge of labels.
 
     metrics : the chosen ones; the first metric compares the models. Empty: the default metric of the loss.
     relations : of the rows.

@@ -62,7 +62,7 @@ class EvaluateRequest:
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
     def row_groups(self, loss: str | None) -> RowGroups | None:
-        """Return what tells the groups of the rows, which a model or predictions of this loss may need."""
+        """Return the source of the groups of the rows, which a model or predictions of this loss may need."""
         from fmcli.data.text.formats import RowGroups
         from fmcli.scoring.evaluation import row_groups_for
         from fmcli.training.setup.held import field_of
@@ -82,7 +82,7 @@ class EvaluateRequest:
     def rows(
         self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False, grouped: bool = True
     ) -> tuple[list[str], RowGroups | None]:
-        """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need.
+        """Return some inputs as the model reads them, and the source of the groups that metrics of a loss need.
 
         partial : whether tables may have a part of the columns; grouped : whether rows have groups.
         """
@@ -101,7 +101,7 @@ class EvaluateRequest:
         return inputs, row_groups
 
     def labeled(self) -> tuple[list[str], RowGroups | None]:
-        """Return the rows to which predictions are compared, and what tells their groups."""
+        """Return the rows to which predictions are compared, and the source of their groups."""
         from fmcli.data.tables.reading import By, TableSource
         from fmcli.data.tables.schema import LABEL, Schema
         from fmcli.data.text.formats import RowGroups

@@ -83,7 +83,7 @@ def rows(command: click.Command, context: click.Context, section: str) -> Iterat
 
 
 def defaults() -> Iterator[str]:
-    """Yield the table of the options of models, solvers and losses: what takes each, and defaults."""
+    """Yield the table of the options of models, solvers and losses: the components with each option, and defaults."""
     yield from table(
         ["option", "of", "default"],
         ([f"`{choice.flag}`", takers(choice), defaults_in_words(choice)] for choice in OPTIONS.values()),

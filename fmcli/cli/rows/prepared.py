@@ -1,4 +1,4 @@
-"""The parts that commands which write rows share: their outputs, lists of columns, and the log of what was written."""
+"""The parts that commands which write rows share: their outputs, lists of columns, and the log of the written rows."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def print_schema(schema: Schema) -> None:
 
 
 def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Log what the columns of a table are."""
+    """Log the kinds of the columns of a table."""
     from fmcli.data.tables.schema import LABEL
 
     width = min(max(map(len, schema.kinds)), WIDEST)
@@ -44,7 +44,7 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
 
 
 def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[str]:
-    """Return what the cells of a column are, and what its missing cells are."""
+    """Return the kind of the cells of a column, and the treatment of its missing cells."""
     from fmcli.data.tables.kinds import without
     from fmcli.data.tables.schema import NUMBER, TIME, VECTOR
 
@@ -76,7 +76,7 @@ def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[
 
 
 def cells_of(figures: Mapping[str, Any]) -> str:
-    """Return what the cells of a column are, and, if they are whole numbers, how many rows each of these has."""
+    """Return the kind of the cells of a column, and how often each cell occurs on average if they are whole numbers."""
     if figures["fractions"] or not figures["distinct"]:
         return "fractions" if figures["fractions"] else "numbers"
     distinct = f"{'more than ' if figures['uncounted'] else ''}{figures['distinct']:,}"

@@ -225,7 +225,7 @@ class _Reading:
         return flag in self.long_flags or flag in self.spellings
 
     def of_another_tool(self, name: str) -> str | None:
-        """Return what an error says about a word of another tool; None if it is not known."""
+        """Return the text of an error about a word of another tool; None if the word is unknown."""
         said = explained(self.command.name or "", name, lambda choice: long_flag(choice) in self.options)
         return spelled(said, long_flag) if said else None
 

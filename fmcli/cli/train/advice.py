@@ -63,7 +63,7 @@ def advice(trained: Trained) -> Iterator[str]:
 
 
 def notes(trained: Trained) -> Iterator[str]:
-    """Yield what needs no advice: factors that are all 0 by a penalty that a comparison has chosen."""
+    """Yield findings that need no advice: factors that are all 0 by a penalty that a comparison has chosen."""
     if trained.epochs and nothing_is_fitted(trained.plan.model) and (chosen := chosen_penalties(trained)):
         values = trained.plan.spec.values
         used = " and ".join(f"{OPTIONS[name].flag} {values[name]:g}" for name in chosen)

@@ -63,7 +63,7 @@ PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCH
 def log_read(
     log: Log, inputs: tuple[str, ...], table: Table | CacheHeader, took: float, gaps: Gaps | None = None
 ) -> None:
-    """Log what was read, and warn about unusual data. gaps : of the tables, if workers have read them."""
+    """Log the rows that were read, and warn about unusual data. gaps : of the tables, if workers have read them."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     numbering = table.dataset.numbering if isinstance(table, Table) else None
     relations = len(table.dataset.relations) if isinstance(table, Table) else 0
@@ -108,7 +108,8 @@ def log_weights(
 
 
 def log_plan(log: Log, plan: Plan, again: bool) -> None:
-    """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
+    """Log the model, the loss and the solver of the run, and why they were chosen. `again` : whether the model is
+    refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
     log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
@@ -172,7 +173,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
 
 
 def among_items(plan: Plan) -> str:
-    """Return what held-out rows are ranked among, if that is more than themselves."""
+    """Return the items among which held-out rows are ranked, if more than themselves."""
     source, validation = plan.source, plan.validation
     if validation is None or validation.count == source.all_rows - source.count:
         return ""
@@ -193,7 +194,7 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
 
 
 def missing_classes(labels: Labels) -> BadInputError | None:
-    """Return a fault of classes whose names usually stand for missing labels; None if there are none. Of two labels
+    """Return a fault of classes whose names usually stand for missing labels; None if there are none. With two labels
     that usually belong together, such as + and -, none is missing."""
     if not labels.names or (len(labels.names) == 2 and usual_place(labels.texts) is not None):
         return None
@@ -284,7 +285,7 @@ def rare_features(plan: Plan) -> str:
 
 
 def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
-    """Log the model that training resumes from, what is inherited, and what changes."""
+    """Log the model that training resumes from, the inherited choices and the changed ones."""
     run, path = warm_start.run, warm_start.path
     state = "weights and solver state" if plan.resumes else "weights"
     epochs = f"{run.epochs:,} epoch{'s' if run.epochs != 1 else ''}"
@@ -363,7 +364,7 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
 
 
 def memory_needed(need: MemoryNeed, request: Request) -> int:
-    """Return bytes that a command takes at most. The inputs have been read, and only what they took is known: it counts
+    """Return the most bytes that a command takes. The inputs have been read, and only their memory is known: it counts
     if training needs less."""
     return max(need.total, peak() - request.occupied)
 

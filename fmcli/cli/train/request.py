@@ -44,11 +44,11 @@ class Request:
     choices : of the user.
     words : of the command line, as they were typed.
     inputs, valid, test : files of rows.
-    row_groups : what tells the groups of the rows; None: they need none.
+    row_groups : the source of the groups of the rows; None: they need none.
     relations : of the training rows.
     cluster : where the rows are; None: on this machine.
     model : the path of the model file.
-    by : what tells the groups of rows, or their times; see `row_groups`.
+    by : the source of the groups of rows, or of their times; see `row_groups`.
     ranks : whether the loss or the metrics are of groups.
     beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: a single
         run has all rows.
@@ -100,7 +100,7 @@ def request_of(
     mode : the name of a command that writes no model, and excludes options of train.
     by : the source of the groups of rows, or of their times; None: as for held-out rows.
     beside : choices of this command that modes exclude or need, besides its options.
-    files : what the command opens beside the files that its parameters name.
+    files : the files that the command opens besides the files that its parameters name.
 
     Raises UsageError for options that cannot be combined, and the errors of `check_files`.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """The plan of a run, and what it was made from.
+    """The plan of a run, and its sources.
 
     format : of the rows.
     rows, valid : the training rows and the validation rows, as they were read, without the weights of labels. `rows` is
@@ -208,7 +208,7 @@ def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: N
 def read_rows(
     log: Log, request: Request, inputs: tuple[str, ...], format: str, bad: BadLines, labels: Names | None
 ) -> Table:
-    """Read examples as the run's model needs them, and log what was read. `labels` are as in `reader.read`."""
+    """Read rows as the run's model needs them, and log them. `labels` are as in `reader.read`."""
     weighting, kind = request.weighting, MODELS[request.settings.spec.model]
     begin, before = time.perf_counter(), bad.count
     log.progress(f"reading {inputs[0]}")

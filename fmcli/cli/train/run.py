@@ -65,7 +65,7 @@ def train_on_cluster(log: Log, request: Request, address: ClusterAddress, bad: B
 
 
 def schema_printed(request: Request) -> bool:
-    """Print what the columns are, if that is all that is asked for. Returns whether it is. Raises UsageError."""
+    """Print the columns if nothing else is asked for. Returns whether it did. Raises UsageError."""
     if request.choices.print_schema:
         if request.settings.table is None:
             raise UsageError("--print-schema needs a table")

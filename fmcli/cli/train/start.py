@@ -102,7 +102,7 @@ def shown(value: Any) -> Any:
 
 
 def labels_of(plan: Plan) -> dict[str, float]:
-    """Of the training rows, by weight: the share of each label; or the least, the mean and the largest number."""
+    """Return the share of each label in the training rows, by weight; or the least, the mean and the largest number."""
     labels, rows = plan.transform.labels, plan.source.labels
     if labels.values is None or LOSSES[labels.loss].task not in FEW_VALUES:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""The tables of fmcli train: what their columns are, from options, the model to resume from, or all cells."""
+"""The tables of fmcli train: the kinds of their columns, from options, the model to resume from, or all cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> Request:
-    """Return the request as its reading begins: its inputs know what their columns are, if they are tables. Raises
+    """Return the request as its reading begins: inputs that are tables know their columns. Raises
     BadInputError, MissingInputError and UsageError.
 
     cluster : where the inputs are; None: on this machine.
@@ -96,7 +96,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
 
 
 def of_files(cluster: Cluster | None, function: Callable[..., T], inputs: Sequence[str], *more: Any) -> T:
-    """Return what a function returns of the inputs, which may be files that only workers see."""
+    """Return the result of a function of the inputs, which may be files that only workers see."""
     if cluster is None:
         return function(inputs, *more)
     from fmcli.cluster import tasks

@@ -1,4 +1,4 @@
-"""The fit of a run to its rows, whatever form they have: what it learns from them before training, and does to them."""
+"""The fit of a run to its rows in any form: what it learns from them before training, and how it transforms them."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ Validated = tuple[Dataset, RowNumbers | None]
 class Fitted:
     """A run that knows its rows, but has no model yet.
 
-    settings : what the run was asked to do, on the columns of the rows.
+    settings : the choices of the run, on the columns of the rows.
     spec : the spec of the settings with the loss chosen; defaults that depend on the rows are still rules.
     source : the rows to train on.
-    transform : what was learned from the rows before training, and done to them.
+    transform : the columns, labels and scales learned from the rows before training.
     seen : bool (features), whether each feature occurs in the rows to train on.
     counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
     odd_columns : columns whose scale is a problem even then, if there are any.
@@ -262,7 +262,7 @@ def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int
 
 
 def start_facts(source: TrainingRows) -> dict[str, float]:
-    """Return what the start values of a sampler depend on: `products` of Facts, for rows at equal distances."""
+    """Return the quantity that sets the start values of a sampler: `products` of Facts, for rows at equal distances."""
     rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
     data = source.data.joined(np.ascontiguousarray(rows))
     squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2

@@ -16,8 +16,8 @@ class Held(NamedTuple):
     """Which rows are held out.
 
     share, last, times, each : as in settings.HoldOut.
-    column : what tells the groups of rows, or their times: a column of a table; in text, qid or a field. None: nothing,
-        unless the run needs groups.
+    column : the source of the groups of rows, or of their times: a column of a table; in text, qid or a field. None:
+        nothing, unless the run needs groups.
     """
 
     share: float | None = None

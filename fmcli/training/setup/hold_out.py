@@ -21,7 +21,7 @@ MOST_ROWS = 2**31 - 1  # numbered by int32
 USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
 # To compare kinds of models takes more rows than to choose an epoch.
 ENOUGH_TO_COMPARE = 5_000
-# Of fewer rows, none is held out by default. More are not, because they stay in memory even if the others do not.
+# The fewest rows from which some are held out by default, and the most to hold out: they stay in memory.
 LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
 # Rows are drawn from ranges of this size.
 RANGE = 1 << 20

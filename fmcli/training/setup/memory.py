@@ -1,4 +1,4 @@
-"""The memory that the rows of a run take, and what is learned from them before training."""
+"""The memory of the rows of a run, and of the transform learned from them before training."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def tables_asked(choices: Choices) -> bool:
 def known_schema(
     choices: Choices, columns_of: Callable[[Schema], Collection[str]], of_model: Schema | None = None
 ) -> Schema | None:
-    """Return what the columns are by a file, or as a model knows them; None if there is neither.
+    """Return the columns by a schema file, or as a model knows them; None without either.
 
     columns_of : as in `agreed`.
 

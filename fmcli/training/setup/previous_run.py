@@ -1,4 +1,4 @@
-"""The run that a warm start comes from: which of its choices another run inherits, and what that run changes."""
+"""The run that a warm start comes from: the choices that another run inherits, and the choices that it changes."""
 
 from __future__ import annotations
 

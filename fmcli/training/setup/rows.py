@@ -68,7 +68,7 @@ class RowColumns:
     """The columns of rows.
 
     features : their number.
-    numbering : what they stand for; None: column j is feature j.
+    numbering : the features of the columns; None: column j is feature j.
     find : returns the numbering of the features that occur, if column j is feature j.
     """
 
@@ -85,7 +85,7 @@ class RowColumns:
 class LabeledRows(Protocol):
     """Labeled rows as they were read, perhaps for a single pass.
 
-    names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
+    names : the names of labels 0, 1, ..; NUMBERS: labels are numbers.
     labels : of all rows; of a stream, the labels of its first rows.
     """
 
@@ -116,7 +116,7 @@ class Rows(LabeledRows, Protocol):
         ...
 
     def facts_of_rows(self) -> RowFacts:
-        """Return what is known about each row, which may take a pass over them."""
+        """Return the facts about each row; this can take a pass over the rows."""
         ...
 
     def leaving_out(self, *, fields: bool = False, groups: bool = False) -> Self:

@@ -28,7 +28,7 @@ def check_run(choices: Choices, settings: Settings, *, ranks: bool, more: Mappin
     """Check the choices of a run with each other, and with its model and solver.
 
     ranks : whether the rows need groups.
-    more : what a front end has beside them, by name: its mode, and what it takes apart from the choices.
+    more : a front end's own values by name, besides the choices: its mode and its other arguments.
 
     Raises UsageError for the first contradiction.
     """

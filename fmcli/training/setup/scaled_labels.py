@@ -45,5 +45,5 @@ def with_choice(spec: Spec, scaled: bool) -> Spec:
 
 
 def described(unit: LabelUnit) -> str:
-    """Return what is done to labels, in words."""
+    """Return the scaling of labels in words."""
     return "as they are" if unit.is_one else f"minus {unit.center:.6g}, divided by {unit.scale:.6g}"

@@ -70,7 +70,7 @@ class HoldOut:
 class Settings:
     """A run's choices, and how its epochs are evaluated.
 
-    spec : what to train.
+    spec : the model, solver, loss and options to train.
     warm_start : a model to resume from.
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
@@ -79,7 +79,7 @@ class Settings:
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     quick_search : whether short runs on validation data may choose options that were not given, if that is cheap, and
         dense rows the solver.
-    alternatives : what else to train, if that is better on validation data.
+    alternatives : further specs, which replace `spec` if they are better on validation data.
     keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
         large.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
@@ -92,7 +92,7 @@ class Settings:
     hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
-    table : what the columns of the tables are that the rows come from; None: they come from other text.
+    table : the columns of the tables with the rows; None: the rows come from other text.
     only_new : whether only the parameters of features are learned that the warm start has not seen; all others are
         constant.
     positive : the label that is the positive one of two; None: as in the warm start, or else by usual names.

@@ -95,7 +95,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """The rows of a stream, for a single pass; see LabeledRows. The first segment determines what weights labels have.
+    """The rows of a stream, for a single pass; see LabeledRows. The first segment determines the weights of labels.
 
     of_labels : weights by label.
     """

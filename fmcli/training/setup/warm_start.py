@@ -56,10 +56,10 @@ class WarmStart:
     path : its file, for messages.
     run : the run that trained it.
     model : the model, attached to the arrays of the file.
-    transform : what that run learned from its rows before training, and did to them.
+    transform : the columns, labels and scales that the earlier run learned from its rows.
     arrays : all arrays of the file, including the solver's state.
     file : the file; None: there is none.
-    state : what the file has kept of the solver; None: nothing.
+    state : the solver's state in the file; None: the file has none.
     occurrences : how often features occurred in these rows.
     draw : of a model by a solver that samples: which of its draws this is; the last one by default.
     """

@@ -34,7 +34,7 @@ MEANS = ("loss", "penalty", "objective", "sparsity")
 
 
 class Observing(Protocol):
-    """Returns what observes a run, by its plan, whether it is on all rows, and the number of the member, from 1."""
+    """Returns the observer of a run, given its plan, whether it is on all rows, and the member's number, from 1."""
 
     def __call__(self, plan: Plan, *, again: bool, member: int) -> tuple[Callable[[Epoch], bool | None], Observer]: ...
 
