@@ -16,7 +16,6 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.averages import mean_score
-from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import mean_loss
@@ -171,7 +170,7 @@ def loss_on(trained, data):
     label = labels.encode(data.label).astype(np.float64)
     loss = build_loss(trained.plan.spec, labels.loss, trained.plan.model.columns)
     trained.plan.model.remeasure()
-    return mean_loss(loss, label, mean_score(labels.loss, Draws([*trained.earlier, trained.plan.model]), data))
+    return mean_loss(loss, label, mean_score(labels.loss, trained.all_draws, data))
 
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model != "linear"])
@@ -240,7 +239,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
         files[name] = tmp_path / name
         saving.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
         if name == "one":
-            saw = mean_score(loss, Draws([*trained.earlier, trained.plan.model]), test)
+            saw = mean_score(loss, trained.all_draws, test)
     content = {name: path.read_bytes() for name, path in files.items()}
     assert content["one"] == content["again"] != content["other"]
     loaded = load_model(str(files["one"]))

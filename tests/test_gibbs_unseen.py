@@ -41,7 +41,7 @@ def test_features_without_rows_are_drawn_from_the_prior_of_their_group(threads, 
     saved(trained, tmp_path / "m")
     scorer = load_model(str(tmp_path / "m"))
     mean, precision = np.moveaxis(load(str(tmp_path / "m")).tensors[PRIORS].reshape(3, 2, 2, 3), 1, 0)
-    draws = [each.parameters for each in scorer.all_draws.models]
+    draws = [each.parameters for each in scorer.draws]
     numbers = np.array([np.column_stack([draw["V"][0], draw["w"][0]]) for draw in draws])
     assert not numbers[:, -1].any()
     for place, group in enumerate((3, 9)):
@@ -57,7 +57,7 @@ def test_features_without_rows_change_no_others_and_have_the_bytes_of_any_number
     files = {saved(trained_model(with_new_features(data), threads=n), tmp_path / str(n)) for n in (1, 2)}
     assert len(files) == 1
     one, other = (load_model(saved_path(trained_model(each), tmp_path)) for each in (data, with_new_features(data)))
-    for ours, theirs in zip(one.all_draws.models, other.all_draws.models, strict=True):
+    for ours, theirs in zip(one.draws, other.draws, strict=True):
         assert ours.parameters["V"].tobytes() == theirs.parameters["V"][:, : data.features].tobytes()
 
 

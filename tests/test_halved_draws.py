@@ -12,8 +12,9 @@ from test_new_features import learned
 
 from fmcli.choosing.fitting import Events
 from fmcli.errors import BadInputError
-from fmcli.model_file.container import load, to_bytes
-from fmcli.model_file.state import HALF, as_halves, draw_name
+from fmcli.model_file.container import from_bytes, load, to_bytes
+from fmcli.model_file.state import as_halves, draw_name
+from fmcli.models.kept import HALF
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import scorer_of
@@ -21,7 +22,11 @@ from fmcli.training import draws, job, saving
 from fmcli.training.several import ensemble
 
 OPTIONS = {"epochs": 30, "burn_in": 10, "draws": 8}
-PLANTED = [("fm", "squared"), ("ffm", "squared"), ("linear", "squared"), ("fm", "probit"), ("fm", "ordinal")]
+PLANTED = [
+    *((kind, "squared") for kind in ("fm", "ffm", "linear", "bilinear", "llfm")),
+    ("fm", "probit"),
+    ("fm", "ordinal"),
+]
 
 
 @pytest.fixture
@@ -47,17 +52,19 @@ def test_predictions_are_those_of_whole_draws_but_for_a_thousandth(kind, loss, m
         monkeypatch.setattr(draws, "MOST_DRAWN", most)
         trained = job.train(job.plan(train, spec))
         files.append(file_of(trained))
-        scorers.append(scorer_of("m", files[-1]))
+        scorers.append(scorer_of("m", from_bytes(to_bytes(files[-1]), "m")))
         np.testing.assert_array_equal(trained.outcome.score, scorers[-1].scores(train))
     whole, halved = files
     assert types(whole) == {REAL_TYPE}
     assert types(halved) == {REAL_TYPE, HALF}
     for name, array in whole.tensors.items():
-        of_features = re.search(r"\.[wV]\Z", name)
+        of_features = re.search(r"\.(w|V|UV)\Z", name)
         assert halved.tensors[name].dtype == (HALF if of_features else array.dtype)
         np.testing.assert_array_equal(halved.tensors[name], as_halves(array) if of_features else array)
     output = scorers[0].default_output()
     found = [scorer.predictions(test, output) for scorer in scorers]
+    row = np.array([3], dtype=np.int32)
+    np.testing.assert_array_equal(scorers[1].predictions(test.take(row), output), found[1][row])
     most = 1e-3 * train.label.std()
     assert 0 < np.abs(found[0] - found[1]).max() < most
     assert np.abs(scorers[0].spread(test) - scorers[1].spread(test)).max() < most
@@ -170,11 +177,3 @@ def test_forged_numbers_of_16_bits_are_refused(every_model_is_large, tmp_path):
     forged.meta["members"] = forged.meta["draws"]
     with pytest.raises(BadInputError, match=r"the array draw\.\d\.[wV] is float16"):
         scorer_of("m", forged)
-
-
-def test_loading_asks_for_the_memory_of_the_whole_draws(every_model_is_large, monkeypatch):
-    data, _ = planted("linear", "squared", rows=60)
-    file, asked = file_of(job.train(job.plan(data, make_spec("linear", "mcmc", "squared", OPTIONS)))), []
-    monkeypatch.setattr("fmcli.scoring.scorer.require_if_large", lambda needed, what: asked.append((needed, what)))
-    scorer_of("m", file)
-    assert asked == [((OPTIONS["draws"] - 1) * data.features * REAL_TYPE.itemsize, "the draws of m")]

@@ -10,6 +10,7 @@ from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
 from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
 from fmcli.registry.specs import make_spec
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.scorer import Scorer, load_model
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start, save_model
@@ -120,7 +121,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)
-    scorer = Scorer(model, TRANSFORM, {"model": name, "members": 1, "options": {"order": 2}}, "m")
+    scorer = Scorer(Draws(model), TRANSFORM, {"model": name, "members": 1, "options": {"order": 2}}, "m")
     direct, form = kernel_form("m", scorer)
     for x in random_rows(rng, 10, FEATURES):
         want = slow_models.score(name, parameters(model), x)
@@ -134,6 +135,6 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
 ])  # fmt: skip
 def test_other_models_have_no_kernel_form(name, options, said):
     model = build(name, FEATURES, rank=2, **options)
-    scorer = Scorer(model, TRANSFORM, {"model": name, "options": options}, "m")
+    scorer = Scorer(Draws(model), TRANSFORM, {"model": name, "options": options}, "m")
     with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):
         kernel_form("m", scorer)

@@ -244,18 +244,18 @@ def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):
     new = dataset(x, OLD + 1, rng.normal(size=9) + 2)
     _, grown = learned(path, new.changed(field=number[new.index]))
     file, scorer = load(path), scorer_of(path, load(path))
-    priors = file.tensors["priors"].reshape(len(scorer.draws) + 1, 2, 2, 3)[:, :, 0]
+    priors = file.tensors["priors"].reshape(len(scorer.draws), 2, 2, 3)[:, :, 0]
     order = [name for layout in scorer.model.layout for name in layout.names if layout.by_feature]
     assert order == ["V", "w"]
     z = []
-    for at, draw in enumerate([*scorer.draws, scorer.model]):
+    for at, draw in enumerate(scorer.draws):
         v = draw.parameters["V"][0].astype(float)
         design = np.array([[*sum(v[j] for j in row if j < OLD), 1.0] for row in x])
         known = score_all(draw, dataset([{j: 1.0 for j in row if j < OLD} for row in x], OLD))[:, 0]
         (mean, precision), noise = priors[at], file.tensors["noise"][at]
         total = noise * design.T @ design + np.diag(precision)
         center = np.linalg.solve(total, noise * design.T @ (new.label - known) + precision * mean)
-        name = (lambda one: one) if at == len(scorer.draws) else (lambda one, at=at: draw_name(at, one))
+        name = (lambda one: one) if at == len(scorer.draws) - 1 else (lambda one, at=at: draw_name(at, one))
         found = np.array([*grown.tensors[name("V")][0, OLD], grown.tensors[name("w")][0, OLD]], dtype=float)
         z.append(np.linalg.cholesky(total).T @ (found - center))
     assert np.abs(np.mean(z, axis=0)).max() < 4.5 / np.sqrt(len(z))

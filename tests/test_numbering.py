@@ -161,7 +161,7 @@ def test_a_run_numbers_the_features_that_occur_if_they_are_few_of_many(rng, tmp_
     saving.save_model(str(tmp_path / "m"), done, job.summary(done), "ffm")
     scorer = load_model(str(tmp_path / "m"))
     found = [scorer.scores(data.renumbered(done.plan.data.numbering)) for data in (large,)]
-    np.testing.assert_array_equal(found[0], done.plan.evaluation.outcome(done.plan.model, draws=done.earlier).score)
+    np.testing.assert_array_equal(found[0], done.plan.evaluation.outcome(done.all_draws).score)
 
 
 def test_a_run_that_may_go_on_with_other_features_does_not_number_them(rng):

@@ -43,7 +43,7 @@ def test_planted_cutpoints_and_probabilities_are_found(tmp_path):
     data, score = latent_rows()
     trained = ordinal(data, epochs=250, burn_in=50, draws=100, rank=1)
     scorer = load_model(saved(trained, tmp_path / "m"))
-    draws = np.array([draw.parameters["cutpoints"][0] for draw in (*scorer.draws, scorer.model)])
+    draws = np.array([draw.parameters["cutpoints"][0] for draw in scorer.draws])
     assert (draws[:, 0] == 0).all()
     np.testing.assert_allclose(draws.mean(axis=0), CUTPOINTS, atol=0.15)
     assert (draws[:, 1:].std(axis=0) > 0.005).all()
@@ -57,7 +57,7 @@ def test_predictions_of_a_file_are_those_of_the_mean_table(tmp_path):
     train, test = planted("fm", "ordinal", rows=400)
     trained = ordinal(train, valid=test)
     scorer = load_model(saved(trained, tmp_path / "m"))
-    margins = [score_rows(draw, test) for draw in (*scorer.draws, scorer.model)]
+    margins = [score_rows(draw, test) for draw in scorer.draws]
     each = [
         np.diff(norm.cdf(np.pad(-m, ((0, 0), (1, 1)), constant_values=((0, 0), (-np.inf, np.inf))))) for m in margins
     ]

@@ -11,6 +11,7 @@ from fmcli.data.labels import Relevance, saved_labels
 from fmcli.data.scaling import Scaling
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend import recommender as recommender_module
@@ -41,7 +42,12 @@ def scorer_of(name, rng, draws=0, norm=False, loss="squared", outputs=1, **optio
     labels = saved_labels(loss, LABELS.get(loss))
     known = marked(np.ones(FEATURES, dtype=np.bool_))
     meta = {"model": name, "members": 1, "options": {**USUAL, **options, "clip": False}}
-    return Scorer(made[0], Transform(labels, FEATURES, norm=norm, marks=known), meta, "m", draws=tuple(made[1:]))
+    all_draws = Draws(
+        made[0],
+        [{name: np.ascontiguousarray(array) for name, array in each.parameters.items()} for each in made[1:]],
+        lambda features: build(name, features, outputs, rank=3, **options),
+    )
+    return Scorer(all_draws, Transform(labels, FEATURES, norm=norm, marks=known), meta, "m")
 
 
 def problem(name, rng, contexts=30, items=20):
@@ -69,7 +75,7 @@ def best(score, top, seen=()):
 def scores_of(scorer, contexts, items):
     """Return (contexts, items) the mean of the raw scores of the draws, as predict has them, from the union of rows."""
     data = dataset([{**a, **b} for a in contexts for b in items], FEATURES)
-    each = [replace(scorer, model=draw, draws=()).scores(data)[:, 0] for draw in (*scorer.draws, scorer.model)]
+    each = [replace(scorer, draws=Draws(draw)).scores(data)[:, 0] for draw in scorer.draws]
     return (sum(each) / len(each)).reshape(len(contexts), -1)
 
 

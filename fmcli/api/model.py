@@ -194,7 +194,7 @@ class Model:
         with in_python():
             kind = self._output(output)
             refuse(
-                std and not self._scorer.draws,
+                std and len(self._scorer.draws) == 1,
                 f"std needs a model of several draws: by solver {' or '.join(SAMPLERS)}, or an ensemble",
             )
             interval = value_of("interval", interval, "float | None")
@@ -407,9 +407,9 @@ class Model:
         with in_python():
             model, transform = self._scorer.model, self._scorer.transform
             factors = model.parameters.get("V")
-            if factors is None or factors.ndim != FACTOR_AXES or self._scorer.draws:
+            if factors is None or factors.ndim != FACTOR_AXES or len(self._scorer.draws) > 1:
                 raise UsageError(
-                    f"{self._name} is of kind {self.kind} with {1 + len(self._scorer.draws)} draws; factors of rows "
+                    f"{self._name} is of kind {self.kind} with {len(self._scorer.draws)} draws; factors of rows "
                     "need a single draw, and an array V of factors by feature, as fm has"
                 )
             rows = transform.valued(self._in_columns(X, None))

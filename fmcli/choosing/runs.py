@@ -196,7 +196,7 @@ class FoldFit:
             trained = train(plan, after, watch, Checkpointer() if self.samples else self._keeper)
         except (DivergedError, NotEnoughMemoryError):
             return False
-        self.outcome = validation.outcome(plan.model, draws=trained.earlier)
+        self.outcome = validation.outcome(trained.all_draws)
         self.sparsity = model_sparsity(plan.model)
         if self._followed:
             self.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}

@@ -391,7 +391,7 @@ def checked_type(log: Log, request: PredictRequest, scorer: Scorer) -> OutputTyp
         scorer.require_intervals()
         if wanted not in (None, "value"):
             raise UsageError(f"--interval is of numbers, not of {wanted}: leave out --output-type {wanted}")
-    if request.beside.spread and not scorer.draws:
+    if request.beside.spread and len(scorer.draws) == 1:
         raise UsageError(
             f"{request.model} has a single draw of its parameters; --std needs a model that "
             f"-s {' or '.join(SAMPLERS)} or --ensemble has trained"

@@ -68,9 +68,9 @@ def require_one_draw(scorer: Scorer) -> None:
             "average",
             seed={scorer.meta["options"]["seed"]: "to train the first of them alone"},
         )
-    if scorer.draws:
+    if len(scorer.draws) > 1:
         raise UsageError(
-            f"{scorer.path} has {1 + len(scorer.draws)} draws of all parameters, whose predictions only predict and "
+            f"{scorer.path} has {len(scorer.draws)} draws of all parameters, whose predictions only predict and "
             "evaluate can average",
             draws={1: "to train a model of a single one"},
         )

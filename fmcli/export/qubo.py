@@ -63,7 +63,7 @@ def qubo(scorer: Scorer) -> Qubo:
     pairs = features * (features - 1) // 2
     every = np.arange(features, dtype=np.int32)
     row = scorer.prepared(Dataset(np.array([0, features], dtype=np.int64), every, None, None, features))
-    splitters = [Splitter(each.split(), 0) for each in (*scorer.draws, model)]
+    splitters = [Splitter(each.split(), 0) for each in scorer.draws]
     largest = splitters[0].largest(row, 0)
     if largest > PAIR:
         raise UsageError(

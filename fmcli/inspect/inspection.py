@@ -139,7 +139,7 @@ def model(subject: Subject) -> Row:
 def several(scorer: Scorer) -> Row:
     """Return the numbers of members and draws, and which of them the lists show; empty for a single set of
     parameters."""
-    members, draws = scorer.members, 1 + len(scorer.draws)
+    members, draws = scorer.members, len(scorer.draws)
     shown = ["the last draw"] * (draws > members) + ["the last member"] * (members > 1)
     return {
         **({"members": members} if members > 1 else {}),

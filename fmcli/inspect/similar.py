@@ -32,7 +32,7 @@ class Similar:
 
     def __init__(self, scorer: Scorer, name: str) -> None:
         self.scorer = scorer
-        splits = [model.split() for model in (*scorer.draws, scorer.model)]
+        splits = scorer.splits()
         if any(isinstance(terms, TablePairs) for terms in splits[0].terms) or not splits[0].terms:
             raise UsageError(f"{scorer.meta['model']} has no factors of features, which could be compared")
         self.terms = [terms for split in splits for terms in split.terms]

@@ -37,7 +37,6 @@ from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import (
     CURVATURE,
-    HALF,
     PAIR_BASIS,
     PAIR_VALUES,
     PAST,
@@ -49,6 +48,7 @@ from fmcli.model_file.state import (
     state_name,
 )
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
+from fmcli.models.kept import HALF
 from fmcli.models.parameters import Parameters
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.models.kept import HALF, widened
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.parameters import Parameters
 
@@ -19,9 +20,6 @@ PAST, CURVATURE, SLOPE = "past", "curvature", "slope"
 PAIR_BASIS, PAIR_VALUES = "pairs.basis", "pairs.values"
 # The prefix of the arrays of all draws but the last, whose arrays have their own names: draw.0.V.
 DRAW = "draw"
-# The type of these draws if many draws of a large model are kept: half of the bytes. Rounding errors are far smaller
-# than the differences between draws, and average out.
-HALF = np.dtype("<f2")
 MOST_HALF, LEAST_HALF = float(np.finfo(HALF).max), float(np.finfo(HALF).smallest_normal)
 
 
@@ -62,8 +60,17 @@ def drawn_names(model: Parameters, members: int = 1) -> list[str]:
 
 def as_reals(draw: Mapping[str, NDArray[Any]], model: Parameters) -> dict[str, NDArray[Any]]:
     """Return a draw's arrays in the types that a model attaches: parameters in the real type of the build."""
+    whole = {name: widened(array) if array.dtype == HALF else array for name, array in draw.items()}
+    return as_kept(whole, model)
+
+
+def as_kept(draw: Mapping[str, NDArray[Any]], model: Parameters) -> dict[str, NDArray[Any]]:
+    """Return a draw's arrays, of which parameters have the real type of the build unless they are kept in 16 bits."""
     shapes = model.shapes()
-    return {name: array.astype(REAL_TYPE, copy=False) if name in shapes else array for name, array in draw.items()}
+    return {
+        name: array.astype(REAL_TYPE, copy=False) if name in shapes and array.dtype != HALF else array
+        for name, array in draw.items()
+    }
 
 
 def as_halves(array: NDArray[Any]) -> NDArray[Any]:

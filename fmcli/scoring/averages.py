@@ -69,8 +69,8 @@ def mean_score(
 ) -> Floats:
     """Return (rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. The scores
     of a single draw are not changed."""
-    if len(draws.models) == 1:
-        return score_rows(draws.models[0], data, threads, rows)
+    if len(draws) == 1:
+        return score_rows(draws.model, data, threads, rows)
     mean = MeanScore(loss)
     for score in draws.scores(data, threads, rows):
         mean.add(score)

@@ -18,8 +18,12 @@ class InterleavedFM:
     ) -> None: ...
     @staticmethod
     def bytes_needed(features: int, rank: int, draws: int) -> int: ...
+    def interleaved(
+        self, columns: NDArray[np.int32] | None = None, used: NDArray[Any] | None = None
+    ) -> NDArray[Any]: ...
     def scores(
         self,
+        copies: NDArray[Any],
         data: Dataset,
         start: int,
         stop: int,

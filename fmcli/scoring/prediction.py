@@ -188,7 +188,6 @@ def each_chunk(
             like_labels,
         )
 
-    scorer.all_draws  # noqa: B018 (before there are threads)
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
     if dictionary is not None:
         require_if_large(dictionary.bytes_to_search, f"searching the dictionary of {scorer.path}")

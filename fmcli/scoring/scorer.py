@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -30,11 +30,12 @@ from fmcli.model_file.check import (
     check_entries,
 )
 from fmcli.model_file.container import ModelFile, load
-from fmcli.model_file.state import HALF, as_reals, draw_name, drawn_names
+from fmcli.model_file.state import as_kept, draw_name, drawn_names
 from fmcli.model_file.transform import checked_numbering, saved_transform
 from fmcli.models.drawn import NOISE
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model
+from fmcli.models.split import Split
 from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
 from fmcli.registry.build import build_model
@@ -60,26 +61,29 @@ OutputType = Literal["raw", "value", "prob", "label"]
 class Scorer:
     """A model that is ready to score rows.
 
+    draws : the model, with earlier draws or other members of an ensemble; predictions are averages over all of them.
     transform : the transform from rows to rows of the model.
     meta : the metadata of the model file.
     path : the path of the model file, for messages.
     occurrences : how often features, and pairs of features, occur.
-    draws : the model with the parameters of earlier draws, or of other members of an ensemble; predictions are averages
-        over the draws and the model.
     calibration : the fitted map from scores to probabilities, which replaces the loss's; or None.
     noise : (draws) the precision of the labels in each draw, with the model's own last; None: not known.
     missing : cells of tables that count as empty, in addition to the texts given in training.
     """
 
-    model: Model
+    draws: Draws
     transform: Transform
     meta: dict[str, Any]
     path: str
     occurrences: Occurrences = UNKNOWN
-    draws: tuple[Model, ...] = ()
     calibration: Calibration | None = None
     noise: NDArray[np.float64] | None = None
     missing: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> Model:
+        """The model with the parameters of the last draw."""
+        return self.draws.model
 
     @property
     def labels(self) -> Labels:
@@ -203,23 +207,22 @@ class Scorer:
 
     def raw_scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return the scores before calibration; see `scores`."""
-        return self.labels.unit.undo(mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads))
+        return self.labels.unit.undo(mean_score(self.labels.loss, self.draws, self.prepared(data), threads))
 
     def calibrated(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return scores with calibrated probabilities; unchanged without a calibration."""
         return score if self.calibration is None else self.calibration.of(self.labels.loss, score)
 
-    @cached_property
-    def all_draws(self) -> Draws:
-        """The draws and the model, ready to score rows in several threads. Raises NotEnoughMemoryError."""
-        draws = Draws((*self.draws, self.model))
-        require_if_large(draws.bytes, f"scoring rows with all draws of {self.path}")
-        draws.interleave()
-        return draws
+    def splits(self) -> list[Split]:
+        """Return how scores split into terms, for each draw. Raises NotEnoughMemoryError, and UsageError for a kind
+        without terms."""
+        if self.draws.halved:
+            require_if_large(len(self.draws) * self.draws.bytes, f"all draws of {self.path}")
+        return [model.split() for model in self.draws]
 
     def prepared(self, data: Dataset) -> Dataset:
         """Return rows as the model scores them. Raises NotEnoughMemoryError if their scores do not fit into memory."""
-        room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
+        room = self.draws.bytes + Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
         return self.transform.valued(data)
 
@@ -278,7 +281,7 @@ class Scorer:
         """Return (rows, outputs) the standard deviations of the draws' predictions: of predicted numbers, or of the
         probability of the larger label or of each class. The rows have the columns of the model."""
         undo = self.labels.unit.undo
-        return spread(self.labels.loss, self.all_draws, self.prepared(data), lambda score: self.calibrated(undo(score)))
+        return spread(self.labels.loss, self.draws, self.prepared(data), lambda score: self.calibrated(undo(score)))
 
     def require_intervals(self) -> None:
         """Raise UsageError if the model cannot give intervals."""
@@ -293,7 +296,7 @@ class Scorer:
         `fmcli.scoring.intervals`. The rows have the columns of the model."""
         assert self.noise is not None
         unit = self.labels.unit
-        score = np.array([unit.undo(each[:, 0]) for each in self.all_draws.scores(self.prepared(data))])
+        score = np.array([unit.undo(each[:, 0]) for each in self.draws.scores(self.prepared(data))])
         return intervals(score, self.noise / unit.scale**2, level, self.clip)
 
     def prediction_names(self, output: OutputType, beside: ExtraOutputs = NOTHING) -> list[str]:
@@ -340,8 +343,6 @@ def load_model(path: str) -> Scorer:
 def scorer_of(path: str, file: ModelFile) -> Scorer:
     """Return the model in a file. Raises BadInputError if a file that was read is invalid, and NotEnoughMemoryError."""
     meta, arrays = file.meta, file.tensors
-    halves = sum(array.nbytes for array in arrays.values() if array.dtype == HALF)
-    require_if_large(halves * REAL_TYPE.itemsize // HALF.itemsize, f"the draws of {path}")
     try:
         if not file.own:
             check_entries(meta)
@@ -350,17 +351,23 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         numbering = checked_numbering(meta, arrays)
         columns = features if numbering is None else len(numbering)
         labels = saved_labels(meta["loss"], meta["labels"], positive=meta["positive"])
-        model = build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
+
+        def make(columns: int) -> Model:
+            return build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
+
+        model = make(columns)
         model.absent = features - columns
         for name, shape in model.shapes().items():
             check_array(name, arrays, shape, "f")
             with np.errstate(over="ignore"):  # overflow is not an error of the file
                 arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # for a model of the other real type
         model.attach(arrays)
+        names = drawn_names(model, meta["members"]) if meta["draws"] > 1 else []
         if not file.own:
             check_arrays(meta, arrays, model)
-        draws = tuple(attached_draws(model, meta, arrays, options))
-        for each in (*draws, model):
+        of_file = [{name: arrays[draw_name(number, name)] for name in names} for number in range(meta["draws"] - 1)]
+        draws = Draws(model, [as_kept(draw, model) for draw in of_file], make)
+        for each in draws:
             check_cutpoints(each)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
@@ -369,21 +376,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     transform = saved_transform(meta, arrays, numbering)
     calibration = saved_calibration(meta, arrays)
     noise = arrays.get(NOISE)
-    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws, calibration, noise)
-
-
-def attached_draws(
-    model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
-) -> Iterator[Model]:
-    """Yield models with the arrays of all draws of a model file but the last, whose arrays `model` has."""
-    for number in range(meta["draws"] - 1):
-        names = drawn_names(model, meta["members"])
-        draw = as_reals({name: arrays[draw_name(number, name)] for name in names}, model)
-        kind, cutpoints = MODELS[meta["model"]], model.cutpoints
-        twin = build_model(kind, model.features, model.outputs, options, meta["fields"], cutpoints=cutpoints)
-        twin.absent = model.absent
-        twin.attach({**arrays, **draw})
-        yield twin
+    return Scorer(draws, transform, meta, path, kept(meta, arrays, numbering), calibration, noise)
 
 
 def check_cutpoints(model: Model) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.model_file.state import HALF, drawn_names
+from fmcli.model_file.state import drawn_names
+from fmcli.models.kept import HALF
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.specs import Spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from fmcli.base.state_dict import Kept, part, require_finite, require_like, require_names, under, whole_number
 from fmcli.losses.links import unchanged
-from fmcli.model_file.state import HALF, as_halves, as_reals, draw_name, drawn_names
+from fmcli.model_file.state import as_halves, draw_name, drawn_names
+from fmcli.models.kept import HALF
 from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import MOST_DRAWN
-from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
-from fmcli.scoring.draws import interleaved_bytes
+from fmcli.scoring.draws import Draw, copied_bytes
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers.gibbs.convergence import SCORES, TRACE_BYTES, WATCHED_ROWS, Trace
 from fmcli.training.draw_sizes import draw_bytes, feature_arrays, kept_sweeps, may_halve
 from fmcli.training.planning import Plan
-from fmcli.training.setup.settings import make_model
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 # The prefixes of what the mean of the predictions depends on, of what is watched, and of the mean over all sweeps, in a
 # checkpoint.
 MEAN, TRACE, TESTED = "mean", "trace", "tested"
-# The arrays that a draw has changed, by their names in Model.parameters.
-Draw = Mapping[str, NDArray[Any]]
 
 
 class KeptDraws:
@@ -165,25 +162,13 @@ def kept_bytes(plan: Plan) -> int:
 
 
 def draws_bytes(plan: Plan) -> int:
-    """Return bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
+    """Return bytes of the draws that a run keeps, of copies of some for scores, and of the scores that are watched."""
     spec, model, kept = plan.spec, plan.model, len(kept_sweeps(plan.spec))
     watched = WATCHED_ROWS * (spec.values["epochs"] - spec.values["burn_in"]) if kept else 0
-    reals = (kept - 1) * draw_bytes(model) if kept and halved_names(plan) else 0
-    return kept_bytes(plan) + reals + interleaved_bytes(model, kept) + TRACE_BYTES * watched
+    return kept_bytes(plan) + copied_bytes(model, kept) + TRACE_BYTES * watched
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
     """Return copies of all arrays of a trained model for each draw; the last draw has the model's own arrays."""
     own = {name: np.array(array, order="C") for name, array in {**model.parameters, **model.constants}.items()}
     return [*({**own, **draw} for draw in earlier), own]
-
-
-def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> list[Model]:
-    """Return models like a trained one, with the parameters of draws and its other arrays."""
-    same = {name: np.array(model.parameters[name], order="C") for name in model.parameters.keys() - drawn_names(model)}
-    found = []
-    for draw in draws:
-        twin = make_model(spec, model.features, model.outputs, fields, model.cutpoints)
-        twin.attach({**same, **model.constants, **as_reals(draw, model)})
-        found.append(twin)
-    return found

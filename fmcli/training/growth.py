@@ -13,8 +13,9 @@ from fmcli.data.counts.occurrences import compact
 from fmcli.data.numbering import Numbering
 from fmcli.data.transform import marked
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.state import HALF, as_halves, draw_name, parameter_of, state_arrays
+from fmcli.model_file.state import as_halves, draw_name, parameter_of, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
+from fmcli.models.kept import HALF
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec

@@ -235,7 +235,7 @@ class Run:
             trained = replace(trained, convergence=self.best.trace.figures())
             trained = replace(trained, tested=self.best.tested_scores())
         self.trainer.end()
-        outcome = plan.evaluation.outcome(self.model, plan.measured, trained.earlier)
+        outcome = plan.evaluation.outcome(trained.all_draws, plan.measured)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)
 

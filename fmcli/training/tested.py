@@ -15,6 +15,7 @@ from fmcli.data.text.formats import Stream
 from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.model_file.transform import transform_entries
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
@@ -64,7 +65,7 @@ def scorer_of_plan(plan: Plan, path: str) -> Scorer:
         "members": 1,
         **transform_entries(plan.transform),
     }
-    return Scorer(plan.model, plan.transform, meta, path)
+    return Scorer(Draws(plan.model), plan.transform, meta, path)
 
 
 def with_labels(data: Dataset, scorer: Scorer) -> Dataset:

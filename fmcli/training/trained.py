@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
-from fmcli.models.model import Model
 from fmcli.records import dataclass
+from fmcli.scoring.draws import Draw, Draws
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline, Comparison
-from fmcli.training.draws import Draw, models_of
 from fmcli.training.planning import Plan
+from fmcli.training.setup.settings import make_model
 
 # The least magnitude of an objective when its changes are compared with it, so that none is divided by 0.
 TINY = 1e-12
@@ -97,9 +97,12 @@ class Trained:
         return self.plan.transform.seen
 
     @property
-    def earlier(self) -> list[Model]:
-        """Models with the parameters of the earlier draws."""
-        return models_of(self.plan.spec, self.plan.model, self.plan.transform.fields, self.draws)
+    def all_draws(self) -> Draws:
+        """The model, and the earlier draws."""
+        spec, model, fields = self.plan.spec, self.plan.model, self.plan.transform.fields
+        return Draws(
+            model, self.draws, lambda features: make_model(spec, features, model.outputs, fields, model.cutpoints)
+        )
 
     def scorer(self, name: str) -> Scorer:
         """Return the model as it scores rows, with the bits of its file but without a copy. name : of the model in
@@ -107,7 +110,7 @@ class Trained:
         plan = self.plan
         transform = replace(plan.transform, frequent=None)  # rare features, which files do not list, are 0
         meta = {"model": plan.spec.model, "options": plan.spec.values, "members": self.members}
-        return Scorer(plan.model, transform, meta, name, draws=tuple(self.earlier), calibration=plan.calibration)
+        return Scorer(self.all_draws, transform, meta, name, calibration=plan.calibration)
 
     @property
     def validated(self) -> Trained:

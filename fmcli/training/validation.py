@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -132,13 +131,14 @@ class Validation:
                     return (name, *(other for other in self.metrics if other != name))
         return self.metrics
 
-    def outcome(self, model: Model, rows: NDArray[np.int32] | None = None, draws: Sequence[Model] = ()) -> Outcome:
-        """Return a model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the
-        scores of the mean prediction of these and the model."""
+    def outcome(self, model: Model | Draws, rows: NDArray[np.int32] | None = None) -> Outcome:
+        """Return the scores of the rows, or of the rows with these numbers, by a model or by the mean prediction of
+        draws, and their labels."""
         rows = self.rows if rows is None else rows
         if rows is not None and len(rows) == self.data.rows:
             rows = None
-        return self.outcome_of(mean_score(self.loss, Draws([*draws, model]), self.data, self.threads, rows), rows)
+        draws = model if isinstance(model, Draws) else Draws(model)
+        return self.outcome_of(mean_score(self.loss, draws, self.data, self.threads, rows), rows)
 
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
         """Return a model's scores of the rows, or of the rows with these numbers, in the user's unit, and their

@@ -136,23 +136,30 @@ def test_a_run_takes_what_it_promises(figures, name):
 
 
 @pytest.fixture(scope="module")
-def comparing(files):
-    """A function that returns the bytes that a comparison promises, and its peak beyond the peak with few rows."""
+def measured(files):
+    """A function that runs a command, and returns its log and its peak."""
     module = "__import__('fmcli.system.memory', fromlist=['memory'])"
     forks = Forks(dict(os.environ), PATIENCE, before=at_the_end(f"{module}.peak()"))
 
-    def said(*words):
-        done = forks.run(words, files)
+    def found(words):
+        done = forks.run(shlex.split(words), files)
         assert done.returncode == 0, done.stderr
-        return done.stderr
-
-    def found(options):
-        log, empty = said(*options.split()), said("train", "-e", "0", "--holdout", "0", "-o", "few.fm", "few")
-        needed = re.search(r"^needs ([\d.]+) MiB of memory$", log, re.M)
-        return float(needed[1]) * MIB, int(log.split()[-1]) - int(empty.split()[-1])
+        return done.stderr, int(done.stderr.split()[-1])
 
     yield found
     forks.close()
+
+
+@pytest.fixture(scope="module")
+def comparing(measured):
+    """A function that returns the bytes that a comparison promises, and its peak beyond that of one of few rows."""
+
+    def found(options):
+        (log, peak), (_, empty) = measured(options), measured("train -e 0 --holdout 0 -o few.fm few")
+        needed = re.search(r"^needs ([\d.]+) MiB of memory$", log, re.M)
+        return float(needed[1]) * MIB, peak - empty
+
+    return found
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -160,6 +167,17 @@ def test_a_comparison_takes_what_it_promises(comparing, name):
     promised, taken = comparing(COMPARISONS[name])
     assert taken <= SHARE * promised + BUFFERS
     assert promised <= LEAST * taken
+
+
+@pytest.mark.parametrize("options", ["-k 8 --draws 200 -e 205", "-k 32 --draws 60 -e 65"])
+def test_predictions_of_draws_of_16_bits_take_little_more_than_the_file(measured, files, options):
+    """Not the three to five times of its size that all draws as reals take."""
+    measured(f"train -q -s mcmc --burn-in 5 {options} -o draws.fm sparse")
+    measured("train -q -s mcmc -e 4 --draws 2 -o few.fm few")
+    (_, peak), (_, empty) = (measured(f"predict -q {model} -o predictions few") for model in ("draws.fm", "few.fm"))
+    size = (files / "draws.fm").stat().st_size
+    assert size > 30 * MIB
+    assert peak - empty <= 1.25 * size
 
 
 def test_a_comparison_of_solvers_promises_more_than_the_usual_run(run, files):

@@ -8,6 +8,14 @@
 // The number of draws of a model's parameters that are scored at once.
 enum { DRAWS_TOGETHER = 8 };
 
+// Rows of an array of a draw, as it is kept.
+typedef struct KeptRows {
+    const void* at;
+    ptrdiff_t stride;  // numbers from one row to the next
+    ptrdiff_t size;    // numbers in a row
+    bool halved;       // whether they are numbers of 16 bits, not reals
+} KeptRows;
+
 // A run of samples on which a row solver trains, for one output: of a linear model, a second-order model, or a
 // field-aware model on samples without repeated fields.
 enum { NO_BLOCK = -1 };

@@ -25,6 +25,8 @@ typedef struct ModelKernels {
     // DRAWS_TOGETHER draws, if there are weights, from its row of `w` on.
     void (*second_order_draws)(const Factors* v, const Factors* w, const double* bias, ptrdiff_t draws, const Csr* data,
                                const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, double* out, ptrdiff_t apart);
+    // out[i * apart ..] <- row number row[i], or i if `row` is NULL, for i = 0 .. n - 1.
+    void (*copy_rows)(const KeptRows* kept, const int32_t* row, ptrdiff_t n, real* out, ptrdiff_t apart);
     // The derivatives by the factors of the constant feature and by beta, if these are not NULL.
     void (*structural_gradient)(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
                                 real* of_constant, real* of_beta);

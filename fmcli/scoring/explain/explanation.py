@@ -60,7 +60,7 @@ class Explainer:
 
     def __init__(self, scorer: Scorer, interactions: int = 0) -> None:
         self.scorer, self.interactions = scorer, interactions
-        self.splits = [model.split() for model in (*scorer.draws, scorer.model)]
+        self.splits = scorer.splits()
         self.unit = scorer.labels.unit
         self.base: Floats = self.unit.undo(np.mean([split.constant for split in self.splits], axis=0))
 

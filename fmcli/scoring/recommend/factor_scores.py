@@ -75,9 +75,9 @@ def scored(scorer: Scorer, pairs: Dataset) -> ScoredPairs:
     """Return the scores of pairs, with the same bits as predict."""
     if scorer.transform.norm_of_all:
         pairs = pairs.normalized()
-    data, draws = scorer.prepared(pairs), scorer.all_draws
+    data, draws = scorer.prepared(pairs), scorer.draws
     undo = scorer.labels.unit.undo
-    if not scorer.draws:
+    if len(draws) == 1:
         score = undo(next(draws.scores(data)))
         return ScoredPairs(score[:, 0], score)
     mean, link = MeanScore(scorer.labels.loss), LOSSES[scorer.labels.loss].load_link()
@@ -137,7 +137,7 @@ class FactorScores:
 
     def __init__(self, scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> None:
         self.scorer, self.items, self.of_items = scorer, items, of_items
-        splits = [draw.split() for draw in (*scorer.draws, scorer.model)]
+        splits = scorer.splits()
         if any(isinstance(terms, TablePairs) for terms in splits[0].terms):
             raise UsageError("its pairs of features have a weight each, and no factors")
         self.with_length = scorer.transform.norm or scorer.transform.norm_of_all
@@ -288,7 +288,7 @@ def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> 
 
     of_items : bool (columns), the features of items.
     """
-    if scorer.draws and not scorer.averages_scores:
+    if len(scorer.draws) > 1 and not scorer.averages_scores:
         return PairwiseScores(
             scorer, items
         ), "its prediction is a mean over draws, which products of factors do not give"

@@ -323,7 +323,6 @@ def rankings(
         raise UsageError(f"{scorer.path} has scores of several classes, and no single one to rank items by")
     if scorer.transform.norm_of_all:
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
-    scorer.all_draws  # noqa: B018 (before there are threads)
     read = ReadRows(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
     users, items = pairs.contexts.rows, pairs.items.rows

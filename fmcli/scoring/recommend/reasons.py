@@ -26,7 +26,7 @@ class Reasons:
     def __init__(self, recommender: Recommender, count: int) -> None:
         self.recommender, self.count = recommender, count
         scorer = recommender.scorer
-        self.splits = [model.split() for model in (*scorer.draws, scorer.model)]
+        self.splits = scorer.splits()
 
     def of(self, contexts: Dataset, context: Rows, items: Rows) -> Iterator[list[tuple[str, float]]]:
         """Yield, for each pair of a context and an item (given by their rows), the names and values of the largest

@@ -126,7 +126,6 @@ class Recommender:
                 f"{scorer.path} has scores of {scorer.model.outputs} classes, and no single one to order items by; "
                 "train a model of two labels, or of numbers"
             )
-        scorer.all_draws  # noqa: B018 (before there are threads)
         self.scorer, self.items, self.top = scorer, items, top
         self.output: OutputType = scorer.default_output()
         self.of_items = np.zeros(scorer.model.features, dtype=np.bool_)

@@ -15,12 +15,12 @@ from fmcli.base.finite import finite
 from fmcli.models.layout import REAL_TYPE
 from fmcli.records import dataclass
 from fmcli.scoring.averages import MeanScore
-from fmcli.scoring.draws import interleaved_bytes
+from fmcli.scoring.draws import Draw, copied_bytes
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed, need_of
 from fmcli.training.draw_sizes import kept_sweeps
-from fmcli.training.draws import Draw, whole_draws
+from fmcli.training.draws import whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
@@ -85,7 +85,7 @@ def memory_of(plan: Plan, count: int) -> MemoryNeed:
         return need
     draws = max(1, len(kept_sweeps(plan.spec))) * count
     kept = draws * REAL_TYPE.itemsize * sum(math.prod(shape) for shape in model.shapes().values())
-    return need.of_runs(at_once(plan, count), need.held, kept + interleaved_bytes(model, draws))
+    return need.of_runs(at_once(plan, count), need.held, kept + copied_bytes(model, draws))
 
 
 def member_plan(plan: Plan, number: int, threads: int) -> Plan:
@@ -129,7 +129,7 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
         beside=[one for member in members for one in member.beside],
         members=count,
     )
-    outcome = plan.evaluation.outcome(last.plan.model, last.plan.measured, ensemble.earlier)
+    outcome = plan.evaluation.outcome(ensemble.all_draws, last.plan.measured)
     return replace(ensemble, outcome=outcome), members
 
 
@@ -141,7 +141,7 @@ def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool)
         trained = refit(trained, of_all, *observing(of_all, again=True, member=number + 1))
     validated = trained.validated
     validation = validated.plan.validation
-    valid = validation.outcome(validated.plan.model, draws=validated.earlier).score if validation else None
+    valid = validation.outcome(validated.all_draws).score if validation else None
     draws = whole_draws(trained.plan.model, trained.draws)
     return Member(
         seed=plan.spec.values["seed"],

@@ -36,7 +36,7 @@ def learn(
     if not draws:
         return trained
     trained = replace(trained, draws=draws, members=int(last.meta.get("members", 1)))
-    outcome = plan.evaluation.outcome(trained.plan.model, plan.rows, trained.earlier)
+    outcome = plan.evaluation.outcome(trained.all_draws, plan.rows)
     return replace(trained, outcome=outcome)
 
 

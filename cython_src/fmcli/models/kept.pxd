@@ -1,0 +1,3 @@
+from fmcli.models.arguments cimport KeptRows
+
+cdef KeptRows kept_rows(array)
