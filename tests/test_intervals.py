@@ -45,7 +45,7 @@ def test_intervals_have_their_share_of_new_labels():
 
 def test_each_draw_of_each_member_has_its_noise():
     x, y = planted(120)
-    options = {"solver": "mcmc", "epochs": 8, "draws": 3, "rank": 1}
+    options = {"solver": "mcmc", "epochs": 8, "draws": 3, "rank": 1, "quick_search": False}
     scorer = fmcli.train((x, y), ensemble=2, **options)._scorer
     noise = scorer.noise
     apart = [fmcli.train((x, y), seed=seed, **options)._scorer.noise for seed in (0, 1)]

@@ -5,6 +5,8 @@ Work is counted, not timed, so that the same data give the same choices.
 
 from __future__ import annotations
 
+import math
+
 from fmcli.registry.models import MODELS
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense
@@ -17,6 +19,9 @@ MOST_TRAININGS = 10
 # that learn slowly, and a better kind may need hundreds of epochs. So values of options have this many epochs at least,
 # and kinds and solvers that do not sample this much work together.
 LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
+# A run of a solver that samples is a chain of this share of its sweeps, or of the smaller share if a sweep has more
+# than so many visits, on one fold: all values together take one training, or less than a half.
+SHARE_OF_SWEEPS, MANY_VISITS, SHARE_OF_MANY = 1 / 6, 10**6, 1 / 15
 # Runs of values of options are longer than LEAST_EPOCHS only up to this much work, and there are only as many folds as
 # take this much together; sparse rows may have more folds, because models overfit them within a few epochs, so that a
 # single fold chooses their number badly.
@@ -35,11 +40,15 @@ def work(plan: Plan) -> int:
 def epochs_of(plan: Plan) -> int:
     """Return how many epochs the run of a value of an option has at most on each fold."""
     asked: int = plan.spec.values["epochs"]
+    if plan.spec.solver_entry.is_sampler:
+        return math.ceil(asked * (SHARE_OF_SWEEPS if visits(plan) <= MANY_VISITS else SHARE_OF_MANY))
     return min(asked, max(LEAST_EPOCHS, MOST_WORK // work(plan)))
 
 
 def affordable_folds(plan: Plan, epochs: int) -> int:
     """Return on how many folds runs of `epochs` epochs may be compared."""
+    if plan.spec.solver_entry.is_sampler:
+        return 1
     most = MOST_WORK if have_most_features(plan) else WORK_OF_SPARSE
     return max(1, most // (max(1, epochs) * work(plan)))
 

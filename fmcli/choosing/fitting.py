@@ -17,7 +17,7 @@ from fmcli.training.planning import Plan
 from fmcli.training.several.ensemble import ensemble_summary, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.online import train_online
-from fmcli.training.several.refit import refit, refits, whole
+from fmcli.training.several.refit import on_all_rows, refit, refits, trains_once, whole
 from fmcli.training.trained import Epoch, Trained, summary
 
 # Called after every epoch of a run; True ends training.
@@ -87,6 +87,8 @@ def fit(
         events.comparing(plan)
     plan, searched = choose_once(plan, keeper)
     events.compared(searched)
+    if trains_once(plan):
+        plan = on_all_rows(plan, plan.spec.values["epochs"])
     plan = completed(plan)
     again = refits(plan)
     events.planned(plan, searched, again=again)

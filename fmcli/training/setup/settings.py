@@ -159,6 +159,12 @@ class Settings:
         """Whether fields count if rows have some: for the priors of a solver that samples, or for an alternative."""
         return self.spec.solver_entry.is_sampler or bool(self.alternatives)
 
+    @property
+    def searches_for_sampler(self) -> bool:
+        """Whether rows are held out only to choose options of a solver that samples."""
+        samples, once = self.spec.solver_entry.is_sampler, self.refit is not False
+        return samples and once and self.quick_search and self.deadline is None
+
     def may_keep_state(self, spec: Spec, model: Parameters, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
         each parameter: as chosen, else the state of a stochastic solver unless it is too large."""
@@ -197,7 +203,7 @@ class Settings:
             self.holdout_times,
             self.holdout_each,
             grouped=self.holdout_grouped,
-            compares=bool(self.alternatives),
+            compares=bool(self.alternatives) or self.searches_for_sampler,
         )
 
     def check_chooser(self) -> None:

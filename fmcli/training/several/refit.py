@@ -41,15 +41,27 @@ def visits(plan: Plan) -> int:
     return visits_of(plan.spec, plan.source)
 
 
+def trains_once(plan: Plan) -> bool:
+    """Return whether a run is on all rows from the start: its solver samples, so rows that are held out by default have
+    only compared options."""
+    settings, held_out = plan.settings, plan.validation is not None and plan.validation.held_out
+    return held_out and plan.spec.solver_entry.is_sampler and settings.holdout is None and settings.refit is not False
+
+
+def on_all_rows(plan: Plan, epochs: int) -> Plan:
+    """Return the plan of the same run on all rows, for so many epochs."""
+    spec = replace(plan.spec, values={**plan.spec.values, "epochs": epochs})
+    plan = plan.on(plan.source.whole())
+    model = prepared_model(spec, plan.source, plan.transform, plan.warm_start)
+    return replace(plan, spec=spec, model=model, validation=None, compares_last=compares_last(spec))
+
+
 def whole(chosen: Trained) -> Plan:
     """Return the plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
-    spec = replace(first.spec, values={**first.spec.values, "epochs": first.refit_epochs or chosen.best})
-    plan = first.on(first.source.whole())
-    model = prepared_model(spec, plan.source, plan.transform, plan.warm_start)
+    plan = on_all_rows(first, first.refit_epochs or chosen.best)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
-    held = first.held + model.bytes_needed(first.slots)
-    return replace(plan, spec=spec, model=model, validation=None, compares_last=compares_last(spec), held=held)
+    return replace(plan, held=first.held + plan.model.bytes_needed(first.slots))
 
 
 def refit(
