@@ -170,12 +170,6 @@ def test_a_file_that_took_the_place_of_the_lock_survives_a_signal(start, rows, t
     assert (tmp_path / LOCK).read_text() == "of another program"
 
 
-def test_a_file_that_is_called_lock_stays(run, rows, tmp_path):
-    (tmp_path / "c.lock").write_text("of another program")
-    run.ok("train", "-e", "1", *KEEP, "-o", "m", rows)
-    assert {path.name for path in tmp_path.iterdir()} == {"c.lock", "m"}
-
-
 def test_a_run_that_ran_out_of_time_continues(run, rows, tmp_path):
     command = ("train", "-s", "ftrl", "-e", "5", "--holdout", "0", "--keep-state", "--log-json", "log")
     run(*command, "-o", "whole", rows)

@@ -1,11 +1,7 @@
 """Rounds on the command line."""
 
-import json
-
 import numpy as np
 import pytest
-
-from fmcli.model_file.container import load
 
 
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
@@ -37,15 +33,3 @@ def test_a_run_resumes_with_fewer_rows(run, tmp_path):
     run("train", *options, "-e", "3", "-o", "m", "many")
     run("train", *options, "-e", "2", "-i", "m", "-o", "n", "few")
     assert len(run("predict", "n", "few").stdout.split()) == 20
-
-
-def test_the_option_has_one_name_in_files_and_logs(run, tmp_path):
-    (tmp_path / "rows").write_text("1 1:1\n-1 2:1\n" * 10)
-    run.ok("train", "-q", "--round-size", "4", "-o", "m", "--log-json", "log", "rows")
-    meta = load(str(tmp_path / "m")).meta
-    assert meta["options"]["round_size"] == 4
-    assert "round_size" in meta["given"]
-    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["options"]["round_size"]["value"] == 4
-    run.ok("export", "m", "text.txt")
-    assert "option round_size 4\n" in (tmp_path / "text.txt").read_text()
-    assert "as in m: --round-size 4\n" in run.ok("train", "-i", "m", "-o", "n", "rows").stderr
