@@ -56,7 +56,7 @@ second pass applies what has changed (solvers/coordinate/relation_rows.pyx). Ste
 
 For a model that is no ColumnModel, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
-closed form. Its `state`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
+closed form. Its `state`, with the model's live arrays, determines the rest of a run, so a checkpoint keeps both
 (training/checkpoint.py). training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
 
 The folders
@@ -153,7 +153,7 @@ cache on this machine (training/setup/stored.py): each partition is a shard. Row
 round (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the
 parameters and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster
 (cluster/gradients.py). Solvers know the rows by the contract in solvers/remote.py. Tasks are functions of what they are
-sent, and sums are added in the order of the partitions, so that neither the number of workers nor their end changes a
+sent, and sums are added in the order of the partitions, so neither the number of workers nor their end changes a
 bit.
 
 Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows each

@@ -1,7 +1,7 @@
 """Dataclasses whose methods are not compiled.
 
 `dataclasses.dataclass` writes up to six methods for each class as text, and compiles these whenever the class is
-defined: a quarter of the time that a short command takes. Here, the methods loop over the fields instead, so that an
+defined: a quarter of the time that a short command takes. Here, the methods loop over the fields instead, so an
 object takes longer to make, and a class hardly any time. Fields are `dataclasses` fields, so functions such as
 `replace` accept these classes.
 """

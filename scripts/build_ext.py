@@ -2,7 +2,7 @@
 
 ``FMCLI_REAL=double pip install .`` builds with double parameters and solver state; the default is float. This is done
 here because pyproject.toml cannot read the environment, and because the build folder must not be reused if the type
-changes. CXXFLAGS follow the flags here, so that "-O0 -g" is a build for a debugger. With FMCLI_ONLY, only the module of
+changes. CXXFLAGS follow the flags here, so "-O0 -g" is a build for a debugger. With FMCLI_ONLY, only the module of
 this name is built, in a tree whose other modules have been (`scripts/check one MODULE`).
 """
 
@@ -41,7 +41,7 @@ DIRECTIVES = {
 }
 # -ffp-contract=off: results have the same bits on every instruction set. -fno-gcse: omits a pass of gcc that takes a
 # twentieth of the time and speeds up nothing here; clang has no such pass. -Wno-psabi: vectors that are wider than the
-# registers are passed only between inlined functions, so that the calling convention does not matter.
+# registers are passed only between inlined functions, so the calling convention does not matter.
 FLAGS = [
     *("-std=c++17", "-fno-math-errno", "-ffp-contract=off", "-fno-gcse", "-g0"),
     *("-Wall", "-Wextra", "-Wno-psabi", "-Wno-ignored-optimization-argument"),
@@ -153,7 +153,7 @@ class BuildExt(build_ext):
             self.force = True
             stamp.unlink(missing_ok=True)
         super().run()
-        # Written last, so that neither an interrupted build nor a command that only lists files marks the build as
+        # Written last, so neither an interrupted build nor a command that only lists files marks the build as
         # complete.
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.real)

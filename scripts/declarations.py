@@ -1,4 +1,4 @@
-"""What the build derives from the C headers, so that each struct and each list of kernels is written once.
+"""What the build derives from the C headers, so each struct and each list of kernels is written once.
 
 `write` makes, in a folder that lies beside cython_src and mirrors it:
 
@@ -73,7 +73,7 @@ LIST = re.compile(r"typedef struct (\w+Kernels) \{(.*?)\}", re.DOTALL)
 
 
 def write(sources: Path, to: Path) -> None:
-    """Write the files that are not there or that differ, so that the others stay older than what was built of them."""
+    """Write the files that are not there or that differ, so the others stay older than what was built of them."""
     wanted = dict(files(sources))
     for path in [*to.rglob("*")] if to.exists() else []:
         if path.is_file() and str(path.relative_to(to)) not in wanted:

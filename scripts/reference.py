@@ -93,7 +93,7 @@ def spellings() -> Iterator[str]:
     )
     yield ""
     yield (
-        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} have different meanings in these tools, so that "
+        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} have different meanings in these tools, so "
         "no command of fmcli uses them. For other options of these tools, and of scikit-learn, LightFM, implicit and "
         "LightGBM, the error message names the option of fmcli."
     )

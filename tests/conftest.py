@@ -37,7 +37,7 @@ if not any((ROOT / "fmcli").rglob("*.so")):
 PACKAGE = Path(importlib.util.find_spec("fmcli").origin).resolve().parent.parent
 os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 
-# Random inputs have no time limit, so that a busy machine causes no failures. HYPOTHESIS_PROFILE=nightly tries many
+# Random inputs have no time limit, so a busy machine causes no failures. HYPOTHESIS_PROFILE=nightly tries many
 # more inputs.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000)

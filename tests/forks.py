@@ -158,7 +158,7 @@ def _answer(number: int, patience: int) -> None:
 
 
 def _listen(number: int, patience: int) -> NoReturn:
-    """Answer each connection in a process of its own, so that the commands of a pipe run at the same time."""
+    """Answer each connection in a process of its own, so the commands of a pipe run at the same time."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
     with socket.socket(fileno=number) as listening:
         while True:

@@ -2,7 +2,7 @@
 as long as a small run, most of it for copies of memory pages.
 
 Each run has its own standard streams, working directory and environment. It has no signal handlers of its own, and
-does not end a process, so that tests of these start one (conftest.py)."""
+does not end a process, so tests of these start one (conftest.py)."""
 
 import os
 import resource
@@ -25,7 +25,7 @@ from fmcli.system.allocator import keep_freed_memory
 
 PATIENCE = 60  # seconds, after which SIGALRM ends the process: a command hangs
 PIPE_BYTES = 4096  # what a pipe takes without a reader, however many pipes a user has
-ADDRESS_SPACE = 64 << 30  # bytes, so that runs that need 100 GiB are refused on every machine
+ADDRESS_SPACE = 64 << 30  # bytes, so runs that need 100 GiB are refused on every machine
 
 
 def run_here(

@@ -98,7 +98,7 @@ def test_kernels_and_gradients_against_exact_arithmetic(order, entries, large):
 
 @pytest.mark.parametrize("annul", [False, True])
 def test_all_subsets_against_exact_arithmetic(annul):
-    """Also if 1 + a_j is 0 or nearly 0, so that all derivatives except the j-th vanish."""
+    """Also if 1 + a_j is 0 or nearly 0, so all derivatives except the j-th vanish."""
     rng = np.random.default_rng(0)
     p = (rng.uniform(0.1, 0.5, size=(40, 5)) * rng.choice([-1, 1], size=(40, 5))).astype(REAL_TYPE)
     p[3] = -1 if annul else -1 + 1e-6

@@ -27,7 +27,7 @@ FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci", ".gi
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of the sources, so that the build writes nothing into the checkout."""
+    """A copy of the sources, so the build writes nothing into the checkout."""
     copy = tmp_path_factory.mktemp("build") / "fmcli"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so"))

@@ -39,7 +39,7 @@ def after(name, prepare, rows, by_gradient, outputs=1, epochs=1, **options):
     prepare(model)
     labels = np.arange(ROWS) % outputs if outputs > 1 else rng.normal(size=ROWS)
     loss = make_loss("softmax" if outputs > 1 else "squared")
-    # With this l2, the subproblem of each row is well conditioned, so that the comparison only tests derivatives.
+    # With this l2, the subproblem of each row is well conditioned, so the comparison only tests derivatives.
     descent = CoordinateDescent(
         model, loss, Penalty(l2_w=0.1, l2_v=0.1), dataset(rows, FEATURES, labels), by_gradient=by_gradient
     )

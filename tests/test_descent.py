@@ -214,7 +214,7 @@ def test_threads_change_nothing(name):
         if threads == 2:
             model.pack()
         model.allocate(0)
-        # With doubles, the factors fill a cache line, so that the weights are always apart from them.
+        # With doubles, the factors fill a cache line, so the weights are always apart from them.
         assert (name in ("fm", "llfm") and threads == 2 and REAL_TYPE.itemsize == 4) == (model.bytes_needed(0) < usual)
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()

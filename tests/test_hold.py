@@ -50,7 +50,7 @@ def test_updates_of_a_model_without_interactions_are_training_on_all_rows(solver
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_given_penalty_is_relative_to_all_rows(solver, tmp_path):
-    """Each row has one feature, so that the weight of a new one is the sum of its labels / (its rows + l2 * all rows),
+    """Each row has one feature, so the weight of a new one is the sum of its labels / (its rows + l2 * all rows),
     as if all rows were trained on at once. Without a hold, only the rows of the run count."""
     rng = np.random.default_rng(0)
     spec = {"bias": False, "tol": 1e-12, "epochs": 400, "l2": 0.05}

@@ -196,7 +196,7 @@ def steps_by_rows(model, data, penalty, solver, steps):
 
 @pytest.mark.parametrize(("name", "solver"), [("linear", "adagrad"), ("fm", "fobos"), ("fm", "adagrad")])
 def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
-    """A linear model, and an FM whose factors start and stay at 0, so that its rows are only linear weights."""
+    """A linear model, and an FM whose factors start and stay at 0, so its rows are only linear weights."""
     rng = np.random.default_rng(3)
     x = np.float32(rng.normal(size=(60, 6))).astype(float)
     data = dense(x, x @ [1, -1, 0.5, 0.05, 0, 0] + 0.1 * rng.normal(size=60))

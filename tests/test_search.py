@@ -39,7 +39,7 @@ def data():
 
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl", "cd", "lbfgs", "mcmc"])
 def test_runs_that_pause_reach_the_same_as_others(data, solver):
-    """The labels are noise, so that the best epoch is an early one."""
+    """The labels are noise, so the best epoch is an early one."""
     noise = data.changed(label=np.random.default_rng(1).normal(size=data.rows))
     plan = planned(noise, {"rank": 3, "epochs": 6}, {"holdout": 0.3, "patience": 10}, solver=solver)
     room = Room(1 << 20)
@@ -66,7 +66,7 @@ def test_a_deadline_ends_a_run():
 
 
 def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
-    """The labels are noise, so that the best epochs of folds differ, and are as good as by chance."""
+    """The labels are noise, so the best epochs of folds differ, and are as good as by chance."""
     noise = data.changed(label=np.random.default_rng(1).normal(size=data.rows))
     plan = planned(noise, {"rank": 3, "epochs": 12, "learning_rate": 0.05}, {**HELD, "patience": 12})
     candidate, curves = Candidate(fold_plans(plan, 3)), np.empty((3, 12))

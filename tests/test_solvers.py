@@ -173,7 +173,7 @@ def make_loss(loss):
     return LOSSES[loss].load()(**({"outputs": 3} if outputs_of(loss) == 3 else {}))
 
 
-# Losses interact with models and penalties only through the gradient, so that they take turns.
+# Losses interact with models and penalties only through the gradient, so they take turns.
 STEPS = zip(pairwise(TRAINED, ROW_SOLVERS, PENALTIES), cycle(name for name, loss in LOSSES.items() if not loss.drawn))
 
 

@@ -239,7 +239,7 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
     ],
 )
 def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, settings, weighting):
-    """L-BFGS sums over all rows, so that their order in the cache changes its last digits only."""
+    """L-BFGS sums over all rows, so their order in the cache changes its last digits only."""
     data = planted("fm", "logistic", rows=ROWS)[0]
     data = data.changed(weight=0.5 + np.random.default_rng(0).random(ROWS))
     every = [rows_of_cache(stored(tmp_path / "c", data, weighted=True)), RowsInMemory(data)]

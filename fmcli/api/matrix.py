@@ -44,7 +44,7 @@ def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
         indptr, index, value, features = of_sparse(X)
     elif is_records(X):
         if fields is not None:
-            raise BadInputError("dicts have no columns, so that there can be no fields of columns")
+            raise BadInputError("dicts have no columns, so there can be no fields of columns")
         return of_records(X)
     else:
         require_unmasked("X", X)

@@ -50,7 +50,7 @@ Form = Literal["libfm", "libffm", "libffm-no-sse", "libffm-text"]
 class Model:
     """A trained model, from `fmcli.train`, or from a file by `fmcli.load`.
 
-    It is pickled as its model file, so that another process or machine has the same bits.
+    It is pickled as its model file, so another process or machine has the same bits.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ class Model:
         sides = []
         for name, rows in (("given", given), ("over", over)):
             inputs = self._inputs(rows, partial=True, name=name)
-            refuse(inputs is None or len(inputs) > 1, f"seen has rows, so that {name} must be a frame or a file, too")
+            refuse(inputs is None or len(inputs) > 1, f"seen has rows, so {name} must be a frame or a file, too")
             assert inputs is not None
             sides.append(named_rows(self._scorer, inputs[0], Naming(), threads=threads, counts=Counts()))
         contexts, items = sides

@@ -238,7 +238,7 @@ def of_pair(
         require_names(X, form.schema)
         return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
     refuse(form.by is not None, "rows of a frame can be held out by a column only if label names one, too")
-    refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
+    refuse(fields is not None, "the fields of a frame are its columns, so none can be given")
     named = replace(form.named or ColumnRoles(), labeled=False)
     refuse(named.label is not None, "the labels are given twice, as y and by label")
     for option, column in (("weight_column", named.weight), ("group_field", named.group)):

@@ -221,7 +221,7 @@ class GivenRows(NamedTuple):
 
     unweighted : the rows without the weights of labels.
     of_labels : the weights by label.
-    form : how validation data are read, so that they fit.
+    form : how validation data are read, so they fit.
     """
 
     rows: Rows

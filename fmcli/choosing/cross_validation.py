@@ -62,7 +62,7 @@ class FoldTraining:
     calibrate: str | None = None
 
     def with_loss_of(self, rows: Rows) -> FoldTraining:
-        """Return the candidate with the loss that the labels of all rows determine, so that all folds have it."""
+        """Return the candidate with the loss that the labels of all rows determine, so all folds have it."""
         loss = labels_of(self.settings, rows).loss
         return replace(self, settings=replace(self.settings, spec=self.settings.spec.with_loss(loss)))
 

@@ -1,6 +1,6 @@
 """Proposals of the values that a search tries next, from the results of its earlier trials of a kind and a solver.
 
-Values are places in the ranges of the options, from 0 to 1, so that all options are alike.
+Values are places in the ranges of the options, from 0 to 1, so all options are alike.
 """
 
 from __future__ import annotations

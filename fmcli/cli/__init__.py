@@ -1,7 +1,7 @@
 """The command line: a group of commands, each imported when it is used, and the central error handler.
 
 An exception of a command becomes a message on standard error and an exit status. Signals are not handled here: they end
-the process by themselves (fmcli.system.interrupt), so that a shell sees the signal.
+the process by themselves (fmcli.system.interrupt), so a shell sees the signal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError
 from fmcli.system.allocator import keep_freed_memory
 from fmcli.system.blas import pin_blas
 
-# Each with its description, so that the overview imports no command.
+# Each with its description, so the overview imports no command.
 COMMANDS = {
     "train": "Train a model.",
     "predict": "Predict a number or label for each row.",
@@ -267,7 +267,7 @@ def _flush_output() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Open /dev/null for standard streams that are closed, so that no other file gets their numbers and their output.
+    """Open /dev/null for standard streams that are closed, so no other file gets their numbers and their output.
     sys.stdin, sys.stdout and sys.stderr stay None."""
     for number in range(3):
         try:

@@ -83,7 +83,7 @@ FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
 @with_choices(*LOGGING)
 def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | None, choices: Choices) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
-    17 significant digits, so that no precision is lost. "-" writes the text to standard output. OUT.tsv and OUT.parquet
+    17 significant digits, so no precision is lost. "-" writes the text to standard output. OUT.tsv and OUT.parquet
     are tables of the parameters of features by their names, a row for each; Parquet needs DuckDB.
 
     The parameters give raw scores, as predict --raw writes them. If a model clips its predictions, the line "clip" of
@@ -162,7 +162,7 @@ def run_foreign(log: Log, model: str, output: str | None, to: str) -> None:
     found = foreign(load_model(model), to)
     with open_sink(output, NAME_A_FILE) as sink:
         write_for(to, found, sink.write)
-    log.line(f"features: {found.features:,}, so that the largest index of rows is {found.features - 1:,}")
+    log.line(f"features: {found.features:,}, so the largest index of rows is {found.features - 1:,}")
     log.line(f"rank: {found.rank}")
     log.line(f"wrote {output or 'standard output'}")
 

@@ -320,7 +320,7 @@ def given() -> dict[str, object]:
 
 def check_last(inputs: Sequence[str], product: str) -> None:
     """Raise MissingInputError if the last of several inputs does not exist: in other tools, the last argument is the
-    output, so that the message suggests -o."""
+    output, so the message suggests -o."""
     import os
 
     if len(inputs) > 1 and inputs[-1] != "-" and not is_remote(inputs[-1]) and not os.path.lexists(inputs[-1]):

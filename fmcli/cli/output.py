@@ -36,7 +36,7 @@ _unprintable: dict[str, str] = {}
 
 
 def know_names(arguments: Sequence[str]) -> None:
-    """Register arguments that are not printable, such as file names, so that messages show them escaped."""
+    """Register arguments that are not printable, such as file names, so messages show them escaped."""
     names = {part for word in arguments for part in (word, word.partition("=")[2], os.path.basename(word))}
     for name in sorted(names, key=len, reverse=True):
         if not name.isprintable():

@@ -435,7 +435,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
             f"{100 * share:.0f} % of the non-zeros did not occur in training: does the model belong to this input?"
         )
     if counts.rows and not counts.nonzeros and not bad.count:
-        log.warning("no row has a feature, so that all predictions are the same; are these the rows to predict?")
+        log.warning("no row has a feature, so all predictions are the same; are these the rows to predict?")
     if counts.not_finite:
         log.warning(
             f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not finite: the model or these rows "

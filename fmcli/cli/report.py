@@ -16,7 +16,7 @@ Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 GAP = "  "
 # The text for undefined values.
 NOTHING = "-"
-# Figures that are identifiers, so that all their digits are written.
+# Figures that are identifiers, so all their digits are written.
 EXACT = ("label", "labels", "class")
 # Figures that are names of features, which are shown as they are in a table.
 FEATURES = ("feature", "other")

@@ -54,7 +54,7 @@ def kernel_form(path: str, scorer: Scorer, of_user: bool = True) -> tuple[str, d
     arrays = exported(scorer, of_user=of_user)
     ids = {FEATURES: arrays.pop(FEATURES)} if FEATURES in arrays else {}
     if not are_finite(arrays.values()):
-        raise BadInputError(f"{path} has parameters that are not finite, so that it has no kernel form")
+        raise BadInputError(f"{path} has parameters that are not finite, so it has no kernel form")
     require(COPIES * 8 * 2 * arrays["U1"][0].size, f"the kernel form of {path}")
     form: dict[str, NDArray[Any]] = {name: arrays[name].astype(np.float64) for name in ("bias", "w") if name in arrays}
     pairs = [decompose(*(rows_of(arrays, t, output) for t in range(ORDER))) for output in range(scorer.model.outputs)]

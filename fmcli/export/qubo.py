@@ -54,11 +54,11 @@ def qubo(scorer: Scorer) -> Qubo:
     if model.outputs > 1 or scorer.labels.cutpoints:
         raise UsageError(f"{scorer.path} has several scores for each row; a QUBO has a single one")
     if scorer.transform.norm:
-        raise UsageError(f"{scorer.path} scales rows to unit length, so that its scores are no quadratic functions")
+        raise UsageError(f"{scorer.path} scales rows to unit length, so its scores are no quadratic functions")
     if scorer.needs_fields:
         raise UsageError(f"{scorer.path} uses the fields of entries, which the variables of a QUBO do not have")
     if scale is not None and scale.centered:
-        raise UsageError(f"{scorer.path} centers columns, so that absent features have values other than 0")
+        raise UsageError(f"{scorer.path} centers columns, so absent features have values other than 0")
     features = model.features
     pairs = features * (features - 1) // 2
     every = np.arange(features, dtype=np.int32)

@@ -111,7 +111,7 @@ def of_rows(
         if permute:
             kept.append(data)
     if not shares.rows:
-        raise BadInputError("there are no rows, so that no feature is important")
+        raise BadInputError("there are no rows, so no feature is important")
     of_features, of_fields = shares.mean(shares.of_features), shares.mean(shares.of_fields)
     best, best_fields = largest(of_features, top), largest(of_fields, top)
     names, fields = scorer.ids(best), shares.fields

@@ -119,7 +119,7 @@ class LastOf:
         self.whole = int(leaves_none.sum())
         if self.whole == len(starts):
             raise BadInputError(
-                f"no group has rows of a time before its last {self._last}, so that none can be split; give a smaller N"
+                f"no group has rows of a time before its last {self._last}, so none can be split; give a smaller N"
             )
 
     def parts(self, keys: Keys) -> NDArray[np.intp]:

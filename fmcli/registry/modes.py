@@ -112,7 +112,7 @@ def on_cluster(spec: Spec) -> str:
     if not solver.cluster:
         reason = solver.alone or "takes a step after each row, which needs the result of the one before"
         able = of_solvers(lambda name: bool(SOLVERS[name].cluster))
-        return f"{spec.solver} {reason}, so that workers would wait for each other; with {{cluster}}, choose {able}"
+        return f"{spec.solver} {reason}, so workers would wait for each other; with {{cluster}}, choose {able}"
     if solver.cluster != ROUNDS:
         return ""
     whole = of_solvers(lambda name: SOLVERS[name].cluster not in ("", ROUNDS))
@@ -147,7 +147,7 @@ def with_relations(spec: Spec) -> str:
         return f"{{relations}} trains the models {kinds}, not {spec.model}; choose one of them, or join the files"
     if not spec.solver_entry.joins:
         able = of_solvers(lambda name: SOLVERS[name].joins)
-        step = f"{spec.solver} takes a step for each row, so that relations would not save it any work"
+        step = f"{spec.solver} takes a step for each row, so relations would not save it any work"
         return f"{step}; use {able}, or join the files"
     return ""
 
@@ -172,7 +172,7 @@ def in_steps(spec: Spec) -> str:
 
 def with_alternatives(spec: Spec) -> str:
     """Return why a run has no other solvers to compare; "" if it has."""
-    solved = f"{spec.model} is solved in closed form, so that there are no solvers to compare"
+    solved = f"{spec.model} is solved in closed form, so there are no solvers to compare"
     return f"{solved}; leave out {{auto}} or {{model}}" if MODELS[spec.model].closed_form else ""
 
 

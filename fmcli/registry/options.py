@@ -288,7 +288,7 @@ _OPTIONS = (
         "l1_from_epoch",
         int,
         1,
-        "First epoch in which the L1 and group penalties act on factors, so that these can grow before; only later "
+        "First epoch in which the L1 and group penalties act on factors, so these can grow before; only later "
         "epochs can be chosen as best.",
         "penalty",
         low=1,
@@ -434,7 +434,7 @@ _OPTIONS = (
         "scale_labels",
         bool,
         None,
-        "Train on labels that are numbers minus their mean, divided by their standard deviation, so that options and "
+        "Train on labels that are numbers minus their mean, divided by their standard deviation, so options and "
         "models do not depend on the unit of the labels; predictions are in that unit. [default: {scale_labels}; with "
         "{init_model}, as that model]",
         "data",

@@ -26,7 +26,7 @@ OF_THE_ROWS = (
         "hash_bits",
         int,
         None,
-        "Hash the ids of features, which may be strings, to 2^N columns, so that no dictionary is kept. Features with "
+        "Hash the ids of features, which may be strings, to 2^N columns, so no dictionary is kept. Features with "
         f"the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
         "data",
         low=1,

@@ -139,7 +139,7 @@ OF_THE_RUN = (
         str,
         None,
         "Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes on "
-        "this machine. Workers read the inputs, so that these are paths or patterns of files that they can see.",
+        "this machine. Workers read the inputs, so these are paths or patterns of files that they can see.",
         "machine",
         metavar="ADDRESS",
         absent=ON_WORKERS,
@@ -343,7 +343,7 @@ OF_THE_RUN = (
         "keep_state",
         bool,
         None,
-        "Save what {init_model} needs in the model: the state of a stochastic solver, so that it continues with steps "
+        "Save what {init_model} needs in the model: the state of a stochastic solver, so it continues with steps "
         "of the same size; of one with {init_strength}, the summary of the rows. [default: yes, if it takes at most "
         "256 MiB]",
         "output",

@@ -94,7 +94,7 @@ class Difference:
 def check_comparable(name: str, new: Labels, current: Labels) -> None:
     """Raise UsageError unless a metric can compare two models with these labels."""
     if name in OF_MODELS:
-        raise UsageError(f"metric {name} depends on how a model was trained, so that it cannot compare two models")
+        raise UsageError(f"metric {name} depends on how a model was trained, so it cannot compare two models")
     if (new.values, new.names) != (current.values, current.names):
         raise UsageError(
             f"the models cannot be compared, because their labels differ: {described(new)}, and {described(current)}"

@@ -145,7 +145,7 @@ def _typed_csv(connection: Any, name: str) -> str:
     form, types = sniffed[0]
     for file, (other_form, others) in zip(files, sniffed, strict=True):
         if [*others] != [*types] or any(form.setdefault(one, text) != text for one, text in other_form.items()):
-            raise BadInputError(f"{file} has not the columns and the form of {files[0]}, so that {name} is no table")
+            raise BadInputError(f"{file} has not the columns and the form of {files[0]}, so {name} is no table")
         types = {column: type if others[column] == type else TEXT for column, type in types.items()}
     written = "".join(f"{parameter} = {_quoted(text)}, " for parameter, text in {**QUOTES, **form}.items())
     tested = [column for column, type in types.items() if type in GUESSED]

@@ -46,7 +46,7 @@ def need_of(plan: Plan) -> MemoryNeed:
 
     The epochs (with a copy of the best one; in a refit, with the first run's model, and a copy if it compares), the
     evaluation on the training rows, and what the model file gets (the count of features, and what an update needs to
-    know of the rows) come one after the other, so that only the largest of the three counts.
+    know of the rows) come one after the other, so only the largest of the three counts.
     """
     model, data, spec, warm_start = plan.model, plan.data, plan.spec, plan.warm_start
     trainer = build_trainer(plan.task)

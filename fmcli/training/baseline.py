@@ -37,7 +37,7 @@ class Baseline:
 
     scores : (outputs), the same for every row, in the user's unit.
     loss : the mean loss on the training rows of a constant that is wrong by PRECISION; infinite if all labels are the
-        same, so that there is nothing to compare with.
+        same, so there is nothing to compare with.
     """
 
     scores: Floats

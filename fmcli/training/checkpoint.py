@@ -3,7 +3,7 @@
 A checkpoint is a file of the same container as a model (model_file/container.py) and is written as atomically. It has
 what the rest of the run depends on: the arrays that training changes, the place in the epoch, the figures of the epochs
 so far, and the best epoch. It has no data: the command reads them again, and `identity` says whether they are the same.
-Writing one changes nothing in the run, so that a run that was continued ends with the same bytes as one that was not.
+Writing one changes nothing in the run, so a run that was continued ends with the same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Checkpointer:
         yield
 
     def done(self) -> None:
-        """End with the command, so that nothing need be kept any more."""
+        """End with the command, so nothing need be kept any more."""
 
 
 class Checkpoint(Checkpointer):

@@ -31,13 +31,13 @@ class DivergenceCheck:
     Some runs are checked only for numbers that are not finite: runs with a loss for counts, which can be negative, so
     its multiples mean nothing; a single pass over a stream, which cannot evaluate its rows; and runs that learn
     new features alone, by few rows, or whose parameters earlier rows hold. A run that resumes from a model of other
-    rows may begin far above the constant, so that it has diverged only if the loss has not fallen since.
+    rows may begin far above the constant, so it has diverged only if the loss has not fallen since.
     """
 
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        few = plan.one_pass or plan.new_features is not None  # rows, so that a constant may fit their labels by chance
+        few = plan.one_pass or plan.new_features is not None  # rows, so a constant may fit their labels by chance
         free = not few and plan.earlier is None
         comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and free
         self.constant = baseline.loss if comparable else math.inf

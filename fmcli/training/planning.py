@@ -141,7 +141,7 @@ class Plan(Fitted):
 
     @property
     def one_pass(self) -> bool:
-        """Whether the run is a single pass over a stream, so that its own rows cannot evaluate it."""
+        """Whether the run is a single pass over a stream, so its own rows cannot evaluate it."""
         return self.settings.stream and bool(self.spec.values["epochs"] == 1)
 
     @property
@@ -267,7 +267,7 @@ def strengths_of(spec: Spec) -> dict[str, Any]:
 def strengths_in(plan: Plan) -> dict[str, Any]:
     """Return the strengths of the penalties of a run, for Penalty. They are relative to the mean over all rows, but
     the objective is the mean over the run's rows. An update therefore multiplies them by (its rows + the earlier rows
-    in its prior) / its rows, so that new features get the penalty of all rows."""
+    in its prior) / its rows, so new features get the penalty of all rows."""
     strengths = strengths_of(plan.spec)
     if plan.earlier is None:
         return strengths

@@ -4,7 +4,7 @@ New features begin at their minimum, given all else, if a stochastic solver resu
 
 From random start values, an epoch of an update would move the features that the model knows to what suits the new ones
 as they are, and leave these far from where they belong. Features of few rows begin at their usual start values: their
-minimum explains the labels of these rows, so that the other features of the rows would not learn from them.
+minimum explains the labels of these rows, so the other features of the rows would not learn from them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from fmcli.training.baseline import Baseline, Comparison
 from fmcli.training.planning import Plan
 from fmcli.training.setup.settings import make_model
 
-# The least magnitude of an objective when its changes are compared with it, so that none is divided by 0.
+# The least magnitude of an objective when its changes are compared with it, so none is divided by 0.
 TINY = 1e-12
 
 

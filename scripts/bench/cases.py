@@ -24,7 +24,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.training import job
 
 FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
-# Rows of a round, and epochs until the rounds stay the same, so that one is without their arrangement.
+# Rows of a round, and epochs until the rounds stay the same, so one is without their arrangement.
 ROUND, ROUND_EPOCHS = 1024, 4
 THREADS = (1, 2)
 FLOATS_A_LINE = 16

@@ -8,7 +8,7 @@ options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampli
 is trained once on each set; then on other splits and with other seeds, without --try only where that took at most some
 CPU seconds. Most of the time would go into the few that take longer: coordinate descent, and sampling, which is left
 out on the largest sets, as ensembles are. Each run appends a line of JSON to RESULTS; runs that are there already are
-not repeated, so that it can be stopped at any time. DATA are folders with the data sets of judged_sets.py;
+not repeated, so it can be stopped at any time. DATA are folders with the data sets of judged_sets.py;
 missing sets are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best

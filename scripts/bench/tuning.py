@@ -6,7 +6,7 @@
 `run` trains on each set by the default, by `fmcli tune --max-seconds N --refit`, and by a search that draws kinds,
 solvers and options at random and trains each of them whole, and reads the test rows once for each. With --held, a fifth
 of the training rows takes the place of the test rows, by which choices within the search are made. Each run appends a
-line of JSON to RESULTS; runs that are there are not repeated, so that it can be stopped at any time. DATA are folders
+line of JSON to RESULTS; runs that are there are not repeated, so it can be stopped at any time. DATA are folders
 with the data sets; missing sets are skipped.
 
 `table` prints the mean metric of each way on each set over the seeds, and the mean difference of the searches from the

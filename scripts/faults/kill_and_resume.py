@@ -15,7 +15,7 @@ table has for each case:
     in an epoch   of them, between two rows of an epoch, not between two epochs
     equal         finished runs whose model file equals the undisturbed run's
 
-Epochs are divided into smaller pieces than usual, so that several checkpoints fall into each. Exits with status 1 if a
+Epochs are divided into smaller pieces than usual, so several checkpoints fall into each. Exits with status 1 if a
 model file differs, or if a run fails.
 """
 

@@ -11,7 +11,7 @@ Runs `fmcli train` many times, sends it a signal at a random time during the run
     traceback       standard error has other text than the log
     left behind     a temporary file remained in the folder
 
-    Python's start  SIGINT arrived before the first line of fmcli, so that Python itself printed a traceback
+    Python's start  SIGINT arrived before the first line of fmcli, so Python itself printed a traceback
 """
 
 import argparse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "tests" / "corpus"
-LONGEST = 4096  # bytes of an input, so that the corpora are small
+LONGEST = 4096  # bytes of an input, so the corpora are small
 
 
 def unpack(name: str, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Coverage of Python modules, which costs nothing once it is known.
 
 A module is compiled with a probe at the beginning of each block and of each part of a condition that may not be
-evaluated. A probe is a call that tells the place. Places that an earlier run has reached get none, so that a guided
+evaluated. A probe is a call that tells the place. Places that an earlier run has reached get none, so a guided
 run is as fast as one that is not, but for the places that are still to be found.
 """
 

@@ -80,7 +80,7 @@ def main() -> None:
         path.write_text(text)
         print(f"wrote {os.path.relpath(path)}")
     if missing:
-        sys.exit(f"data are missing, so that the results are not kept: {', '.join(missing)}")
+        sys.exit(f"data are missing, so the results are not kept: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

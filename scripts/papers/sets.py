@@ -237,7 +237,7 @@ def links(raw: Raw, seed: int) -> Pair:
 
 
 def with_constants(data: Dataset, count: int) -> Dataset:
-    """Return the rows with further features that are 1 in all of them, so that their factors start like others."""
+    """Return the rows with further features that are 1 in all of them, so their factors start like others."""
     size, place = np.diff(data.indptr), np.repeat(data.indptr[1:], count)
     index = np.insert(data.index, place, np.tile(data.features + np.arange(count, dtype=np.int32), data.rows))
     indptr = np.concatenate([[0], np.cumsum(size + count)]).astype(np.int64)

@@ -140,7 +140,7 @@ def common_start(options: Options, data: Dataset) -> dict[str, WarmStart]:
     """Return a start for each form, with the same scores.
 
     For m = 2, the lifted form is drawn, and the direct one is its kernel form, with the absolute values of beta moved
-    into the factors, so that beta is 1 or -1. For m = 3, which has no kernel form, the direct form is drawn, and the
+    into the factors, so beta is 1 or -1. For m = 3, which has no kernel form, the direct form is drawn, and the
     lifted one has its factors three times.
     """
     drawn = {name: options[name] for name in ("loss", "linear", "augment", "init_std", "order", "seed")}
@@ -236,7 +236,7 @@ def sensitive(rows: Sequence[Row]) -> bool:
 
 def levels(sets: Sets) -> dict[str, Row]:
     """Return gauc on held-out rows. Without levels, the mean over the rows of a user is subtracted from the products of
-    factors, so that only the weight of the user can learn the level."""
+    factors, so only the weight of the user can learn the level."""
     return {
         f"ratings, logistic {how}": {
             "gauc": [mean(minimized(pair, l2, how, seed) for seed in range(2)) for pair in sets["ratings, held out"]]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "sample_data"
 COMMAND = (sys.executable, "-m", "fmcli")
 PACKAGE = str(Path(fmcli.__file__).resolve().parent.parent)
-# The time limit of a command in seconds, so that a hanging command fails.
+# The time limit of a command in seconds, so a hanging command fails.
 PATIENCE = 60
 
 

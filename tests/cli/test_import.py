@@ -29,7 +29,7 @@ def test_a_model_of_libffm_is_imported_updated_and_exported(run, tmp_path):
     assert "resuming from m.fm: weights and solver state after 0 epochs; 0 features are new" in updated.stderr
     for form in ("libffm", "libffm-text"):
         done = run.ok("export", "--to", form, "n.fm", "out")
-        assert done.stderr == "features: 3, so that the largest index of rows is 2\nrank: 3\nwrote out\n"
+        assert done.stderr == "features: 3, so the largest index of rows is 2\nrank: 3\nwrote out\n"
         run.ok("import", "out", "-o", "again.fm")
         assert run.ok("predict", "again.fm", "rows").stdout == run.ok("predict", "n.fm", "rows").stdout
 

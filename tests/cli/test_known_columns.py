@@ -134,7 +134,7 @@ def test_a_column_that_the_model_does_not_know_is_named(run, known):
 
 
 def test_a_new_column_may_be_ignored(run, known):
-    """Then the updated model knows it as one to ignore, so that later runs do not warn of it."""
+    """Then the updated model knows it as one to ignore, so later runs do not warn of it."""
     frame = pytest.importorskip("pandas").read_csv(known / "t.csv").assign(new=1.5)
     frame.to_csv(known / "new.csv", index=False)
     modes = ((), ("--online",), ("--cluster", "local:1"))

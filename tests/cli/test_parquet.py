@@ -96,7 +96,7 @@ def test_nothing_is_written_beside_the_output(run, tmp_path):
     query = "SELECT a.user, a.price FROM 't.parquet' a JOIN 't.csv' b USING (price)"
     options = ["--numeric", "price", "--categorical", "user", "-o", "rows"]
     done = run.ok("convert", *options, "--sql", query, environ={**os.environ, "HOME": str(home)})
-    assert "the query has no ORDER BY, so that the order of its rows is not fixed" in done.stderr
+    assert "the query has no ORDER BY, so the order of its rows is not fixed" in done.stderr
     assert set(os.listdir(tmp_path)) == before | {"rows"}
     assert not os.listdir(home)
 

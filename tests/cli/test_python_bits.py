@@ -34,7 +34,7 @@ def blas_threads():
 
 
 def table(task):
-    """Return a dense matrix and labels for a task of a loss; numbers have few digits, so that text has all of them."""
+    """Return a dense matrix and labels for a task of a loss; numbers have few digits, so text has all of them."""
     rng = np.random.default_rng(3)
     X = np.zeros((ROWS, COLUMNS))
     for row in X:

@@ -111,7 +111,7 @@ def typed_frame(rows=300):
 
 
 def test_the_types_of_a_frame_tell_what_its_columns_are():
-    """Whatever the cells of some of its rows are, so that folds agree."""
+    """Whatever the cells of some of its rows are, so folds agree."""
     frame = typed_frame()
     wanted = dict.fromkeys(("few", "ids", "whole"), "number")
     wanted |= dict.fromkeys(("text", "rare", "truth", "level", "half"), "category")

@@ -93,7 +93,7 @@ def test_tables_and_threads(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-x", "rmse"], "--over ranks items, so that rmse cannot be computed"),
+        (["-x", "rmse"], "--over ranks items, so rmse cannot be computed"),
         (["--no-worse-than", "m"], "--over and --no-worse-than cannot be combined"),
         (["--over", "users"], "has no item: it needs exactly the features of one row of users"),
         (["--over", "twice"], "twice: two rows have the same features"),

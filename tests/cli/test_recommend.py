@@ -103,7 +103,7 @@ def test_python_leaves_out_the_pairs_of_a_frame(tmp_path):
     assert (of_matrix[0] == -1).sum() == len(known)
     for one, other in zip(model.recommend(users, films, FILMS, seen=frame), of_matrix, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
-    with pytest.raises(ValueError, match="seen has rows, so that given must be a frame or a file"):
+    with pytest.raises(ValueError, match="seen has rows, so given must be a frame or a file"):
         model.recommend([{"user=u0": 1}], films, seen=frame)
     with pytest.raises(ValueError, match="seen: there is no column 'film'"):
         model.recommend(users, films, seen=users)
@@ -182,7 +182,7 @@ WRONG_ROWS = [
     ({"users": "1:1\n2:1 103:1\n"}, [], "users: row 2 has the feature 103, which films has too; a feature must belong"),
     ({"users": "a 1:1\nb 1:2\n"}, ["--id-column", "1", "--seen", "train"], "row 2 begins with the feature 1, as an"),
     ({}, ["--show", "title"], "--show title: neither users nor films has this column"),
-    ({}, ["--id-column", "name"], "is not a table, so that it has no column 'name'"),
+    ({}, ["--id-column", "name"], "is not a table, so it has no column 'name'"),
     ({}, ["--id-column", "1,1,1"], "takes a column for --given and one for --over"),
     ({}, ["--top", "0"], "'--top': 0 is not in the range x>=1"),
     ({}, ["--seen", "absent"], "cannot read absent"),

@@ -102,7 +102,7 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
         (["--regular", "1", "--l2", "1"], "--regular and --l2 set the same option"),
         (["--auto-stop", "--patience", "2"], "--auto-stop and --patience set the same option"),
         (["--auto-stop=2"], "--auto-stop takes no value"),
-        (["--regular", "1,2,3"], "the bias is never penalized, so that the first number must be 0: --regular 0,2,3"),
+        (["--regular", "1,2,3"], "the bias is never penalized, so the first number must be 0: --regular 0,2,3"),
         (["--regular", "0,1"], "it must be one strength >= 0, or 0,R1,R2"),
         (["--regular", "a"], "it must be one strength >= 0, or 0,R1,R2"),
         (["--regular", "0,1,-1"], "it must be one strength >= 0, or 0,R1,R2"),

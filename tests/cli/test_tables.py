@@ -118,7 +118,7 @@ def test_modes_read_tables(run, tmp_path, ratings, mode):
         (tmp_path / "schema.json").write_bytes(run.ok("train", *options, "--print-schema", ratings).stdout)
         run.ok("train", "--schema", "schema.json", *mode, "--no-quick-search", "-o", "s.fm", ratings)
         done = run.fails(2, "train", *NAMED[:4], *mode, "-o", "n.fm", ratings)
-        assert "r.csv is read only once, so that the kinds of all columns must be known before; no" in done.stderr
+        assert "r.csv is read only once, so the kinds of all columns must be known before; no" in done.stderr
     epochs = () if "-e" in mode else ("-e", "3")
     run.ok("train", *epochs, "--no-quick-search", *options, *mode, "-o", "n.fm", ratings)
     if "--online" in mode:
@@ -491,7 +491,7 @@ def test_entries_are_those_of_the_lines(space, training):
 
 
 def test_equal_cells_of_many_columns_are_different_features():
-    """More columns than there is room for cells that are known, so that some share a place."""
+    """More columns than there is room for cells that are known, so some share a place."""
     names = [f"c{i}" for i in range(100)]
     scanner = Scanner([ColumnForm("category", name, "", f"{name}=") for name in names], delimiter=",")
     text = b",".join([b"x"] * len(names)) + b"\n"
@@ -601,7 +601,7 @@ def test_cells_are_written_beside_predictions(run, tmp_path, ratings):
     assert "use --id-column NAME" in run.fails(2, "predict", "--id-column", "1", "m.fm", ratings).stderr
     (tmp_path / "t").write_text("1 user=u1:1\n")
     done = run.fails(2, "predict", "--id-column", "user", "m.fm", "t")
-    assert "t is not a table, so that it has no column" in done.stderr
+    assert "t is not a table, so it has no column" in done.stderr
 
 
 def test_predictions_of_classes_are_columns_beside_the_cells(run, tmp_path):

@@ -1,7 +1,7 @@
 """The joint distribution that Gibbs sampling draws from, and statistics of it.
 
 A sweep that starts from parameters and labels of this distribution must leave it as it is (Geweke, Getting it right:
-joint distribution tests of posterior simulators, 2004; here with independent starts, so that the draws of a chain need
+joint distribution tests of posterior simulators, 2004; here with independent starts, so the draws of a chain need
 not be decorrelated).
 """
 

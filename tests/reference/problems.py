@@ -24,7 +24,7 @@ def samples_of(kind: str, rng: np.random.Generator, count: int) -> list[Sample]:
 
 
 def with_fields(x: Sample) -> Sample:
-    """Add fields to a sample, so that one field has several entries and one index occurs in two fields."""
+    """Add fields to a sample, so one field has several entries and one index occurs in two fields."""
     fields = {(j, j % FIELDS): value for j, value in x.items()}
     return fields | {(j, (j + 1) % FIELDS): 0.5 for j in x if j == 2}
 

@@ -172,7 +172,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Sear
         progress = TrialLog(log, lines, wanted, request)
         chosen, found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
-        log.line("the time is over, so that the result depends on the speed of the machine")
+        log.line("the time is over, so the result depends on the speed of the machine")
     log_trials(log, found.trials, of_path=wanted.path is not None)
     if chosen.number == 0:
         log.line("no trial is clearly better than the usual options, which are taken")

@@ -102,7 +102,7 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
     names = request.named or need_groups(allowed(loss))
     check_metrics(names, loss, of_model=True)
     if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
-        raise UsageError(f"--over ranks items, so that {others[0]} cannot be computed; choose metrics of groups")
+        raise UsageError(f"--over ranks items, so {others[0]} cannot be computed; choose metrics of groups")
     log_model(log, request.model, scorer)
     user = request.column_of_users(scorer)
     rows, row_groups = request.rows(scorer, request.inputs, loss, grouped=user is None)

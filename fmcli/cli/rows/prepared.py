@@ -66,7 +66,7 @@ def log_order(log: Log, path: str) -> None:
     from fmcli.data.queries import is_ordered
 
     if not is_ordered(path.removeprefix(QUERY)):
-        log.line("the query has no ORDER BY, so that the order of its rows is not fixed; it is read by one thread")
+        log.line("the query has no ORDER BY, so the order of its rows is not fixed; it is read by one thread")
 
 
 def check_twice(path: str, what: str) -> None:

@@ -1,7 +1,7 @@
 """Option values that have a meaning only in another tool, and other names of commands. registry/synonyms.py has the
 words of other tools for options.
 
-The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so that no command of fmcli uses them.
+The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so no command of fmcli uses them.
 """
 
 from __future__ import annotations

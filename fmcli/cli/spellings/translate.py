@@ -77,7 +77,7 @@ def strengths(value: str) -> list[str]:
         )
     if len(numbers) == 3 and numbers[0] != 0:
         raise UsageError(
-            f"--regular {value}: the bias is never penalized, so that the first number must be 0: "
+            f"--regular {value}: the bias is never penalized, so the first number must be 0: "
             f"--regular 0,{parts[1]},{parts[2]}"
         )
     return ["--l2-w", LIBFM + parts[len(parts) // 2], "--l2-v", LIBFM + parts[-1]]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # that is only ten times as strong often changes nothing.
 FACTOR, STRONGER = 10, 100
 # The least penalty that is proposed against overfitting, relative to the mean of the losses, or to their sum: a feature
-# of all rows, or of a hundred, gets half of its weight. The model is worse than a constant, so that little can be lost.
+# of all rows, or of a hundred, gets half of its weight. The model is worse than a constant, so little can be lost.
 LEAST_OF_MEAN, LEAST_OF_SUM = 1.0, 100.0
 # The loss is falling if it has fallen in each of the last LAST_EPOCHS epochs.
 LAST_EPOCHS = 4
@@ -153,7 +153,7 @@ def why_zero(trained: Trained) -> str:
     values, model = trained.plan.spec.values, trained.plan.model
     linear = any(model.parameters[name].any() for name in linear_weights(model))
     what = "factors" if factors_are_zero(model) else "weights beta of the factors"
-    found = f"all {what} are 0, so that the model is {'linear' if linear else 'constant'}; "
+    found = f"all {what} are 0, so the model is {'linear' if linear else 'constant'}; "
     if trained.plan.data.longest < 2:
         return found + "no row has two features whose interaction could be learned"
     strong = [name for name in SPARSE if values.get(name)]
@@ -229,7 +229,7 @@ def why_not_learned(trained: Trained) -> str:
 
 def losses_of(trained: Trained) -> list[float]:
     """Return the mean losses of the last epochs, at least two. The loss of a stochastic solver is one of rows before
-    their updates, so that a single epoch is followed by the loss at its end."""
+    their updates, so a single epoch is followed by the loss at its end."""
     losses = [epoch.loss for epoch in trained.epochs[-LAST_EPOCHS:]]
     if len(losses) > 1:
         return losses

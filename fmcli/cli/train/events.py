@@ -53,7 +53,7 @@ class RunLog(Events):
     def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
         log_planned(self.log, plan, searched, again=again)
         if self.request.settings.refit and not again:
-            self.log.warning("no rows are held out, so that --refit has no effect")
+            self.log.warning("no rows are held out, so --refit has no effect")
         if (members := self.request.choices.ensemble) > 1:
             log_members(self.log, plan, members)
         self.progress = Progress(self.log, self._lines, plan, self.request.choices.log_every)

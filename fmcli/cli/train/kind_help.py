@@ -32,7 +32,7 @@ class KindCommand(SectionCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing and any(word in (*ctx.help_option_names, ALL_FLAG) for word in args):
-            # --help is eager, so that click shows it before it looks at the other options.
+            # --help is eager, so click shows it before it looks at the other options.
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
             if given.get("model") or given.get("solver"):
                 ctx.obj = _spec(**{name: given.get(name) for name in CHOICES})

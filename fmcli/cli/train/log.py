@@ -164,7 +164,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
     if anchors > rows and not plan.warm_start:
         log.warning(
-            f"{anchors:,} anchors start from only {rows:,} rows, so that several begin at the same place and share "
+            f"{anchors:,} anchors start from only {rows:,} rows, so several begin at the same place and share "
             f"what one would learn: use {OPTIONS['anchors'].flag} {rows} or fewer"
         )
     for name, value in spec.values.items():
@@ -185,7 +185,7 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
     flag = OPTIONS[SCALE].flag
     if scaling.centered:
         some = "1 column is centered" if scaling.centered == 1 else f"{scaling.centered:,} columns are centered"
-        log.line(f"{flag} {ZSCORE}: {some}, so that every row has {'it' if scaling.centered == 1 else 'them'}")
+        log.line(f"{flag} {ZSCORE}: {some}, so every row has {'it' if scaling.centered == 1 else 'them'}")
     elif given:
         log.warning(
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
@@ -433,7 +433,7 @@ def log_comparison(log: Log, plan: Plan) -> None:
     if not plan.settings.alternatives:
         return
     if not can_compare(plan):
-        log.warning("no rows are held out, so that --auto has no effect; give -v, or more rows")
+        log.warning("no rows are held out, so --auto has no effect; give -v, or more rows")
         return
     assert plan.validation is not None
     folds = KINDS.folds_of(plan)

@@ -102,6 +102,6 @@ def _require_apart(parts: Sequence[Dataset], names: Sequence[str]) -> None:
             feature = int(column[0]) if part.numbering is None else part.numbering.written(column)[0]
             raise BadInputError(
                 f"feature {feature} is in {names[owner[shared[0]]]} and in {names[number]}; training needs other ids "
-                "for the features of each relation, so that each parameter belongs to one of them"
+                "for the features of each relation, so each parameter belongs to one of them"
             )
         owner[seen] = number

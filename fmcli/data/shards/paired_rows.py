@@ -43,7 +43,7 @@ class PairedRows(TrainingRows):
         visited = np.flatnonzero(others)
         if not len(visited):
             raise BadInputError(
-                f"no group of these {len(rows):,} rows has two different labels, so that there is no pair to train on; "
+                f"no group of these {len(rows):,} rows has two different labels, so there is no pair to train on; "
                 f"check what tells the groups; {OBSERVED}"
             )
         self._sorted = rows[order]

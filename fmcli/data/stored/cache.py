@@ -1,4 +1,4 @@
-"""The cache: training rows in a binary file, in a random order, so that training can read them shard by shard.
+"""The cache: training rows in a binary file, in a random order, so training can read them shard by shard.
 
     8 bytes     MAGIC, which includes the version of the format
     strips      the rows of a chunk of text, permuted and cut into STRIPS parts. Each part has the arrays label, weight,

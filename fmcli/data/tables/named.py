@@ -96,7 +96,7 @@ class ColumnRoles:
         if self.rest is None and (unnamed := [name for name in names if name and name not in known]):
             every = tuple(unnamed)
             raise UsageError(
-                f"{source} is read only once, so that the kinds of all columns must be known before; not known: "
+                f"{source} is read only once, so the kinds of all columns must be known before; not known: "
                 f"{listing(unnamed)}",
                 categorical={every: "for names"},
                 numeric={every: "for quantities"},
@@ -212,7 +212,7 @@ def lengths_of(names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], sou
     for name in names:
         if name not in facts:
             raise UsageError(
-                f"{source} is read only once, so that the length of the vectors {name!r} must be known before",
+                f"{source} is read only once, so the length of the vectors {name!r} must be known before",
                 schema={"FILE": "written for other rows"},
             )
         if not facts[name]["length"]:

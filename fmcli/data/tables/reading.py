@@ -435,7 +435,7 @@ def as_tables(
     UsageError."""
     if schema is None:
         if joined:
-            raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
+            raise UsageError("the model was not trained on tables, so it joins none", join=LEAVE_OUT)
         return list(paths)
     found = [
         TableSource.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)

@@ -187,7 +187,7 @@ class Text:
             if stream.id_name is not None:
                 source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
                 raise UsageError(
-                    f"{source} is not a table, so that it has no column {stream.id_name!r}",
+                    f"{source} is not a table, so it has no column {stream.id_name!r}",
                     id_column={1: "for the first token of a line", 2: "for the second one, after the label"},
                 )
             self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
@@ -247,7 +247,7 @@ class Text:
         if row_groups.field is not None:
             if self._sure and not self.ffm:
                 raise BadInputError(
-                    f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so that none "
+                    f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so none "
                     "tells the groups of rows; write qid:number after each label, and name qid in place of the field"
                 )
             return {"grouped": True, "group_field": row_groups.field}
@@ -294,7 +294,7 @@ class Text:
     ) -> Generator[tuple[TextBuffer, Parsed[T]], None, None]:
         """Yield all parsed buffers in order; raise the first error of the text after the buffers before it."""
         parse = through_scanner(parse)
-        # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
+        # Closed on an error, not when its traceback is garbage-collected, so no thread outlives the call.
         parsed_buffers = in_order(chain(self._ahead, self._buffers), parse, threads)
         with closing_unless_read(self._buffers), closing(parsed_buffers) as results:
             while True:

@@ -120,7 +120,7 @@ def named_rows(
     if isinstance(inputs[0], TableInput):
         naming = replace(naming, id_column=0)
     elif naming.column is not None:
-        raise UsageError(f"{name_of(path)} is not a table, so that it has no column {naming.column!r}")
+        raise UsageError(f"{name_of(path)} is not a table, so it has no column {naming.column!r}")
     # A pair, not a context or an item, has unit length; the norm comes later.
     parts = replace(scorer, transform=replace(scorer.transform, norm_of_all=False))
     pieces: list[Dataset] = []

@@ -35,7 +35,7 @@ def turned_slopes(before: Floats, slopes: Floats, now: NDArray[Any], most: float
     """Return slopes of the loss of earlier rows in factors, which had the values `before`; the slopes of factors that
     are smaller than `most` now, for the directions that these have now.
 
-    The score of two features is the sum of the products of their factors, so that the slopes in small factors V are
+    The score of two features is the sum of the products of their factors, so the slopes in small factors V are
     Y = R V: the symmetric matrix R sums the slopes of the rows of each two features. Nystrom's approximation of R is
     Y (V'Y)^+ Y'. Without it, the slopes of a direction that factors had would count for the one to which they turned.
     """

@@ -10,7 +10,7 @@ D = diag(d), the minimum is D^1/2 M D^1/2 = D^-1/2 (T - l2) D^-1/2 / c, without 
 as many factors as T has eigenvalues above l2.
 
 The quadratic function of each factor alone (past.py) does not have this minimum: at V = 0 it is constant. Factors of a
-first night with few rows are 0, so that only T, to which each night adds, can show interactions.
+first night with few rows are 0, so only T, to which each night adds, can show interactions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PASSES = 3
 MOST, COPIES = 1 << 20, 5
 # The size of factors that change no score, also with values of 1e6.
 TINY = 1e-9
-# How large random vectors are beside the earlier eigenvectors, so that there are as many as can be kept; and the least
+# How large random vectors are beside the earlier eigenvectors, so there are as many as can be kept; and the least
 # share of the largest squared length that vectors have outside the directions of other vectors.
 NOISE, LEAST = 1e-3, 1e-10
 
@@ -166,7 +166,7 @@ def shard_loss_and_slopes(model: Model, loss: Loss, data: Dataset, rows: NDArray
 
 
 def whitening(products: Floats) -> Floats:
-    """Return W (classes, columns, columns), so that vectors @ W are orthonormal; columns in excess become 0. products :
+    """Return W (classes, columns, columns), so vectors @ W are orthonormal; columns in excess become 0. products :
     of each two vectors."""
     values, turn = np.linalg.eigh(products)
     kept = values > LEAST * values[..., -1:]

@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 1 << 16
 # The features of a relation are updated in the order of all features if that takes at most this number of runs, or at
 # most this number of visits of rows: a tenth of a second.
 FEW_RUNS, FEW_VISITS = 4, 1 << 20
-# Samples whose losses are summed in one slice; the slices are added in order, so that the sum does not depend on the
+# Samples whose losses are summed in one slice; the slices are added in order, so the sum does not depend on the
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
 # Bytes that a row takes in a sweep, its number; and temporary ones while the sweep is made, where its entries and
@@ -208,7 +208,7 @@ class CoordinateDescent(Minimizer):
                 if self.penalty.end_epoch():
                     self.descent.load_strengths()
                     reached = None
-                # This recomputes all scores and caches, too, so that the next epoch starts without rounding errors.
+                # This recomputes all scores and caches, too, so the next epoch starts without rounding errors.
                 if after(*(reached or self.objective(pool))) or self.done:
                     break
 
@@ -321,7 +321,7 @@ class CoordinateDescent(Minimizer):
 
 def blocks_in_order(model: Parameters, *, held: bool = False) -> list[int]:
     """Return the blocks to train, except for simplexes if parameters are `held`, in the order of updates: fitted
-    weights of kernels come before the factors, so that their start values do not decide their final signs ([PN] 9.1).
+    weights of kernels come before the factors, so their start values do not decide their final signs ([PN] 9.1).
 
     At the start of an epoch the caches are exact, too, which these weights need: if a kernel has vanished, later in an
     epoch its cache holds rounding errors only, and nothing limits a step along them.

@@ -5,7 +5,7 @@ updated once, by the sum of its gradients and the sum of their squares. In the b
 slopes of the next samples much, each sample has its own step.
 
 Rows in memory stay in the same rounds, whose entries are in buckets by feature only once. Rows in a cache are divided
-anew in every epoch, because grouped entries take up to four times the space of the rows, so that reading them would
+anew in every epoch, because grouped entries take up to four times the space of the rows, so reading them would
 take at least as long as that. No round has rows of two shards of the cache."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RoundEpochs:
         With rows in memory, the order of the epoch in which the first round begins determines the rounds of all later
         epochs, in which their order is random.
 
-        last : whether no epoch follows, so that nothing needs to be kept.
+        last : whether no epoch follows, so nothing needs to be kept.
         done : the number of samples of the epoch that are done already: single rows, or whole rounds.
         """
         source, single = self.task.source, SAMPLES_BEFORE * self.size

@@ -171,6 +171,6 @@ class RowEpochs:
         self.order = self.order[:0].copy()
 
     def forget(self) -> None:
-        """Forget the generator of the order, which refers to this object, so that the model's memory is free as soon as
+        """Forget the generator of the order, which refers to this object, so the model's memory is free as soon as
         the run is."""
         self._shards = iter(())

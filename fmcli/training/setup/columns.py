@@ -60,7 +60,7 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
 
 
 def are_few(settings: Settings, rows: Rows) -> bool:
-    """Return whether few of many features occur in the rows of a run that visits them several times, so that it saves
+    """Return whether few of many features occur in the rows of a run that visits them several times, so it saves
     time to number these. With new rows, there will be others."""
     spec = settings.spec
     by_column = MODELS[spec.model].depends_on_columns(spec.values)

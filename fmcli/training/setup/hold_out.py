@@ -70,7 +70,7 @@ def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
     """Return whether each row is among the rows with the last times, about `count`. Raises UsageError if there is only
     one time."""
     if not time.any():
-        raise UsageError("all rows have one time, so that none can be held out by it")
+        raise UsageError("all rows have one time, so none can be held out by it")
     return in_last_share(ByTime([Fraction(len(time) - count), Fraction(count)]), time.astype(np.float64))
 
 
@@ -78,7 +78,7 @@ def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
     """Return whether each row is among the last `each` rows of its group; smaller groups have none. Raises UsageError
     if no group is larger."""
     if np.bincount(group).max() <= each:
-        raise UsageError(f"no group has more than {each} rows, so that the last {each} cannot be held out; give fewer")
+        raise UsageError(f"no group has more than {each} rows, so the last {each} cannot be held out; give fewer")
     return in_last_share(LastOf(each), np.arange(len(group), dtype=np.float64), group)
 
 

@@ -1,7 +1,7 @@
 """Held-out pairs of users and items that are ranked among all items, for losses of the order of rows.
 
 Whole groups of held-out rows say how well new users are ranked. If groups are users that have features of their own,
-such as ids, no training row has these features, so that the only thing such rows can tell is which items are popular.
+such as ids, no training row has these features, so the only thing such rows can tell is which items are popular.
 There, some relevant rows of each user are held out instead, and ranked among the items of all users.
 """
 
@@ -155,7 +155,7 @@ def without_users(source: TrainingRows, named: Callable[[str], str]) -> str:
     if 2 * np.count_nonzero(repeated) <= data.rows or 2 * told_apart > data.rows:
         return ""
     return (
-        "the rows have no features of users: different groups have the same rows, so that all users will get one list "
+        "the rows have no features of users: different groups have the same rows, so all users will get one list "
         f"of items; add features of users, such as their id ({named('categorical')} makes the column of the groups one)"
     )
 

@@ -182,7 +182,7 @@ class RowsInMemory:
 
     every : the numbers of the rows of the run, in increasing order; None: all. The data may also have rows of another
         run.
-    own : whether only this run needs the data, so that new columns overwrite its indices.
+    own : whether only this run needs the data, so new columns overwrite its indices.
     """
 
     data: Dataset

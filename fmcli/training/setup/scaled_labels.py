@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def fit_unit(spec: Spec, labels: Labels, rows: DividedRows, warm_start: WarmStart | None) -> tuple[Spec, Labels]:
     """Return the spec with its choice to scale labels, and the labels with their unit: the unit of the warm start,
     whose parameters have it, or the mean and the standard deviation of the labels of the rows. A model without a bias
-    scores rows without features 0, so that its labels are not centered.
+    scores rows without features 0, so its labels are not centered.
 
     Raises UsageError if the loss does not take numbers, or the warm start was trained in another way.
     """

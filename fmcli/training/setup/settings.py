@@ -32,7 +32,7 @@ PAST_SLOTS = 2
 # The option that says how strongly the rows of a warm start hold its parameters.
 HOLD = "init_strength"
 # By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
-# a time, so that the same data give the same bytes on every machine.
+# a time, so the same data give the same bytes on every machine.
 AFFORDABLE = 7e6
 
 
@@ -45,7 +45,7 @@ class HoldOut:
     times : whether the groups of rows are their times; the last times are held out.
     each : the number of last rows of each group to hold out, in place of a share of all rows; 0: a share.
     grouped : whether it depends on the groups of rows, or on their times.
-    compares : whether they compare kinds of models, so that more are held out by default, also if no epoch is chosen.
+    compares : whether they compare kinds of models, so more are held out by default, also if no epoch is chosen.
     """
 
     share: float | None
@@ -84,7 +84,7 @@ class Settings:
         large.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one; None: by the solver and the number of rows.
-    stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
+    stream : whether the rows come from a pipe, so a single epoch is one pass over them.
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
         after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.

@@ -126,7 +126,7 @@ class WarmStart:
             return replace(self, transform=replace(transform, numbering=numbering))
         if MODELS[self.run.model].keeps_columns:
             raise UsageError(
-                f"the pairs of {self.run.model} have places by column, so that a dictionary of ids cannot get new "
+                f"the pairs of {self.run.model} have places by column, so a dictionary of ids cannot get new "
                 "features; train on all rows at once, or hash the ids of the first model, too"
             )
         return self._moved(columns, len(numbering), numbering, transform.fields)
@@ -210,7 +210,7 @@ class WarmStart:
         elif kind.closed_form:
             reason = f"{kind.name} has landmarks, and no parameters of features"
         elif loss.pairwise:
-            reason = f"loss {loss.name} compares rows, so that new features have no minimum of their own"
+            reason = f"loss {loss.name} compares rows, so new features have no minimum of their own"
         elif not loss.smooth:
             reason = f"loss {loss.name} is not differentiable, and new features are learned by coordinate descent"
         elif numbering is not None and numbering.shared is not None:

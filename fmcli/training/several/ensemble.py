@@ -43,7 +43,7 @@ class Observing(Protocol):
 class Member:
     """A trained member of an ensemble.
 
-    trained : the run of the last member; None for others, so that their models take no memory.
+    trained : the run of the last member; None for others, so their models take no memory.
     draws : all arrays of the model, for each of its draws.
     beside : as in Trained.
     valid : (rows, outputs) the scores of the validation data, by the run that was evaluated on them; None: there are

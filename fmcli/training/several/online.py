@@ -136,7 +136,7 @@ def resumed(run: Run) -> WarmStart:
     """Return the model of a run in memory, from which another run resumes as if it had been saved with the solver's
     state.
 
-    The epoch is not over, so that it does not count.
+    The epoch is not over, so it does not count.
     """
     plan, model = run.plan, run.model
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
