@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class LabelUnit:
         """The center and the scale, as in Dataset.unit."""
         return self.center, self.scale
 
-    @property
+    @cached_property
     def is_one(self) -> bool:
         """Whether the unit changes nothing."""
         return self.center == 0 and self.scale == 1

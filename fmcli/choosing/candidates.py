@@ -202,11 +202,11 @@ class Candidate:
     def _run(self, epochs: int, threads: int | None) -> TrialResult:
         """Train to so many epochs, and return what was reached."""
         for number, run in enumerate(self.runs):
-
-            def after(epoch: Epoch, number: int = number) -> None:
-                self.news.append((number, epoch))
-
-            if not run.ended and not run.train(epochs, threads, after):
+            if run.ended:
+                continue
+            made = run.train(epochs, threads)
+            self.news += [(number, epoch) for epoch in run.news]
+            if not made:
                 self.forget()
                 return TrialResult(0, None, (), ended=True)
         return self._so_far()

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ class Paused(Checkpointer):
     nothing, and the run begins again, which gives the same."""
 
     def __init__(self, room: Room) -> None:
-        self._room = room
+        self._room, self.until = room, None
         self.progress: Progress | None = None
         self._current: Callable[[], Progress] = dict
 
@@ -103,17 +103,6 @@ def bytes_of(progress: Progress) -> int:
     return sum(array.nbytes for array in progress.values())
 
 
-class Pause(Event):
-    """Ends a run where it pauses, or where another event ends it."""
-
-    def __init__(self, other: Event | None) -> None:
-        super().__init__()
-        self._other = other
-
-    def is_set(self) -> bool:
-        return super().is_set() or (self._other is not None and self._other.is_set())
-
-
 class LateError(Exception):
     """The deadline passed, or the search was interrupted, before a run reached its epochs."""
 
@@ -141,6 +130,7 @@ class FoldFit:
     begin : returns the parameters from which it begins; None: the usual start values.
     room : the budget for its state while it pauses.
     followed : whether another one will begin from its own.
+    news : the epochs of the last call of `train`.
     outcome : of the best epoch so far, on the held-out rows.
     values : the choosing metric of each epoch there; constant : the best constant's.
     sparsity, parameters : of the best epoch; parameters only if another run follows.
@@ -160,7 +150,7 @@ class FoldFit:
         self._begin, self._followed, self._room = begin, followed, room or Room()
         self._keeper = Paused(self._room)
         self.outcome: Outcome | None = None
-        self.values: list[float] = []
+        self.news, self.values = list[Epoch](), list[float]()
         self.parameters: dict[str, NDArray[Any]] | None = None
         self.sparsity, self.epochs, self.best, self.ended = 0.0, 0, 0, False
         self.constant = math.nan
@@ -170,32 +160,21 @@ class FoldFit:
         """Whether its first epochs say little."""
         return self.plan.spec.solver_entry.is_sampler
 
-    def train(
-        self, epochs: int, threads: int | None = None, on_epoch: Callable[[Epoch], None] = lambda epoch: None
-    ) -> bool:
-        """Train up to the given number of epochs. Returns whether it was possible. on_epoch : called for each new one.
-
-        Raises LateError.
-        """
-        pause, seen = Pause(self.plan.settings.interrupt), 0 if self._keeper.progress is None else self.epochs
-        del self.values[seen:]
-        plan = self._of_epochs(epochs, threads, pause)
+    def train(self, epochs: int, threads: int | None = None) -> bool:
+        """Train up to the given number of epochs. Return whether it was possible. Raises LateError."""
+        seen, made = 0 if self._keeper.progress is None else self.epochs, list[Epoch]()
+        self._keeper.until = epochs
+        plan = self._of_epochs(epochs, threads)
         validation = plan.validation
         assert validation is not None
-
-        def after(epoch: Epoch) -> None:
-            if epoch.number > seen:
-                on_epoch(epoch)
-                self.values.append(epoch.valid[validation.chooser])
-            if epoch.number >= epochs:
-                pause.set()
-
         # Row solvers end within an epoch by themselves, with the parameters at that point.
         watch = Observer() if plan.spec.by_rows or self.deadline is None else Watch(self.deadline)
         try:
-            trained = train(plan, after, watch, Checkpointer() if self.samples else self._keeper)
+            trained = train(plan, made.append, watch, Checkpointer() if self.samples else self._keeper)
         except (DivergedError, NotEnoughMemoryError):
             return False
+        finally:
+            self.news, self.values = made[seen:], [epoch.valid[validation.chooser] for epoch in made]
         self.outcome = validation.outcome(trained.all_draws)
         self.sparsity = model_sparsity(plan.model)
         if self._followed:
@@ -229,12 +208,12 @@ class FoldFit:
         self._keeper.free()
         self._keeper = Paused(self._room)
 
-    def _of_epochs(self, epochs: int, threads: int | None, pause: Event) -> Plan:
-        """Return the plan with a model of its own, which ends with the epoch in which `pause` is set."""
+    def _of_epochs(self, epochs: int, threads: int | None) -> Plan:
+        """Return the plan with a model of its own; that of a solver that samples has so many epochs."""
         plan = as_trial(self.plan)
         spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
         threads = threads or plan.settings.threads
-        settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=self.deadline)
+        settings = replace(plan.settings, threads=threads, deadline=self.deadline)
         validation = plan.validation and replace(plan.validation, threads=threads)
         model = prepared_model(spec, plan.source, plan.transform, None)
         return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=self._begin())

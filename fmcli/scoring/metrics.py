@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
+from fmcli.base.scan import all_finite
 from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
-from fmcli.losses.links import Floats
+from fmcli.losses.links import Floats, Link
 from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
 from fmcli.names import find_name
 from fmcli.records import dataclass
@@ -93,13 +94,12 @@ class Outcome:
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
             group = None if group is None else group[kept]
-        self.loss, self.task, self.link = loss, LOSSES[loss].task, LOSSES[loss].load_link()
+        self.loss, self.task = loss, LOSSES[loss].task
         self.is_logloss = self.task in BINARY and LOSSES[loss].likelihood
         self.label: Floats = np.asarray(label, dtype=np.float64)
         self.score = score
         self._weight = weight
-        self.probable = predicted and self.link.probable
-        self.predicted = predicted
+        self.predicted, self.probable = predicted, predicted and self.link.probable
         self.clip = clip
         self.group, self.relevance = group, relevance
         self._losses: Floats | None = None
@@ -143,10 +143,15 @@ class Outcome:
         them."""
         return np.dtype(np.float64).itemsize * rows * (SCORES * outputs + COLUMNS)
 
+    @cached_property
+    def link(self) -> Link:
+        """The meaning of scores."""
+        return LOSSES[self.loss].load_link()
+
     @property
     def usable(self) -> bool:
         """Whether there are rows, and all scores are finite."""
-        return len(self.label) > 0 and bool(np.isfinite(self.score).all())
+        return len(self.label) > 0 and all_finite(self.score)
 
     def mean(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
         """Return the weighted mean over the rows."""
@@ -163,13 +168,13 @@ class Outcome:
         """(rows) the weights."""
         return np.ones(len(self.label)) if self._weight is None else self._weight
 
-    def losses(self, loss: Loss, threads: int = 1, unit: LabelUnit = ONE) -> Floats:
+    def losses(self, loss: Loss, unit: LabelUnit = ONE) -> Floats:
         """Return (rows) the values of the loss, with labels in this unit. The logloss is kept and computed only
         once."""
         if not self.is_logloss:
-            return row_losses(loss, unit.of(self.label), unit.of(self.score), threads)
+            return row_losses(loss, unit.of(self.label), unit.of(self.score))
         if self._losses is None:
-            self._losses = row_losses(loss, self.label, self.score, threads)
+            self._losses = row_losses(loss, self.label, self.score)
         return self._losses
 
     @cached_property
@@ -434,10 +439,6 @@ class Metric:
     of_groups: Callable[[RankedRows], OfGroups] | None = None
     at: Callable[..., OfGroups] | None = None
 
-    def compute(self, outcome: Outcome) -> float:
-        """Return the metric of all rows."""
-        return self.finish(self.statistic.of(outcome))
-
     def fits(self, loss: str) -> bool:
         """Return whether the metric fits models with this loss."""
         return LOSSES[loss].task in self.tasks and (LOSSES[loss].load_link().probable or not self.of_probabilities)
@@ -567,7 +568,8 @@ def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[st
 
     def value(name: str) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf and are reported
-            return metric_of(name).compute(outcome)
+            metric = metric_of(name)
+            return metric.finish(metric.statistic.of(outcome))
 
     threads = threads if len(outcome.label) >= ROWS_FOR_THREADS else 1
     return dict(zip(names, in_parallel(value, names, threads), strict=True))

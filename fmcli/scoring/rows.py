@@ -54,15 +54,8 @@ def measured_relations(model: Model, data: Dataset, threads: int) -> list[Relate
     return parts
 
 
-def row_losses(
-    loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64], threads: int = 1
-) -> NDArray[np.float64]:
+def row_losses(loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return (rows) the loss of each row, given labels (rows) and scores (rows, outputs)."""
     out = np.empty(len(label))
-
-    def some(start: int) -> None:
-        rows = slice(start, start + ROWS_A_TASK)
-        losses(loss, label[rows], score[rows], out[rows])
-
-    in_parallel(some, range(0, len(label), ROWS_A_TASK), threads)
+    losses(loss, label, score, out)
     return out

@@ -21,8 +21,7 @@ class Pool(Protocol):
 class CallingThread:
     """A pool of only the calling thread: handing over a short task would take longer than the task."""
 
-    def map(self, work: Callable[..., Result], *tasks: Iterable[Any]) -> Iterator[Result]:
-        return map(work, *tasks)
+    map: Callable[..., Iterator[Any]] = staticmethod(map)
 
 
 @contextmanager

@@ -77,10 +77,12 @@ class Checkpointer:
 
     signals : makes the signals wait in a `with` block, and ends a run by them.
     choices : the choices made before the runs, as JSON; None: none yet.
+    until : the epoch after which the run pauses; None: it goes on.
     """
 
     signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
     choices: Mapping[str, Any] | None = None
+    until: int | None = None
 
     def kept(self) -> Progress | None:
         """Return the progress from which the next run continues; None: it begins."""

@@ -87,7 +87,7 @@ class DivergenceCheck:
             raise self._diverged("a score of a training row is no longer a finite number")
         if LOSSES[self.plan.transform.labels.loss].pairwise:
             return  # a single row has no loss
-        loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads, self.plan.transform.labels.unit))
+        loss = outcome.mean(outcome.losses(self.loss, self.plan.transform.labels.unit))
         far = self.plan.warm_start is not None and self.first <= MOST_ON_THE_WAY * self.constant
         falling = far and loss < self.first
         if loss > MOST_AT_END * self.constant and not falling:

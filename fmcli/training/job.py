@@ -203,7 +203,8 @@ class Run:
         last = number == plan.spec.values["epochs"]
         self.stopped = asked or self.best.enough or self.trained.converged or (last and not self.trainer.partial)
         if not self.stopped:
-            self.late = self.trainer.partial or plan.task.late(0 if plan.spec.by_rows else took)
+            self.late = self.trainer.partial or number == self.keeper.until
+            self.late = self.late or plan.task.late(0 if plan.spec.by_rows else took)
         if not self.trainer.partial:
             self.keeper.pause(self.late)
         return self.stopped or self.late

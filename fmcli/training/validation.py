@@ -33,7 +33,8 @@ from fmcli.registry.streams import MEASURE_STREAM, generator
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import BINARY, CLASSES, Outcome, Range, RowMean, check, default_metrics, measure, metric_of
-from fmcli.scoring.sparsity import model_sparsity, of_predictions
+from fmcli.scoring.rows import score_rows
+from fmcli.scoring.sparsity import SPARSITY, model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
 # A trained model is measured on at most this number of its rows: the sorted scores of all rows would take more memory
@@ -137,8 +138,9 @@ class Validation:
         rows = self.rows if rows is None else rows
         if rows is not None and len(rows) == self.data.rows:
             rows = None
-        draws = model if isinstance(model, Draws) else Draws(model)
-        return self.outcome_of(mean_score(self.loss, draws, self.data, self.threads, rows), rows)
+        if isinstance(model, Draws):
+            return self.outcome_of(mean_score(self.loss, model, self.data, self.threads, rows), rows)
+        return self.outcome_of(score_rows(model, self.data, self.threads, rows), rows)
 
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
         """Return a model's scores of the rows, or of the rows with these numbers, in the user's unit, and their
@@ -154,8 +156,11 @@ class Validation:
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
         """Return the metrics of a model on the rows, or on another outcome."""
-        measured = measure(self.measured, outcome or self.outcome(model), self.threads)
-        return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
+        found = dict.fromkeys(self.metrics, math.nan)
+        found |= measure(self.measured, outcome or self.outcome(model), self.threads)
+        if SPARSITY in found:
+            found[SPARSITY] = model_sparsity(model)
+        return found
 
     def better(self, new: float, old: float) -> bool:
         """Return whether a value of the choosing metric is better than another; any number is better than an undefined

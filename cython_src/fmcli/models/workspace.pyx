@@ -26,7 +26,7 @@ cdef class Workspace:
         cdef int32_t[::1] ids
         cdef char[::1] gradient_structs
         self.memory = work, buffer, outputs, ids, gradient_structs = [
-            allocate(size) if kind is REAL_TYPE else np.zeros(size, dtype=kind)
+            allocate(size) if kind is REAL_TYPE and size else np.zeros(size, dtype=kind)
             for kind, size in Workspace._parts(model, longest, gradients)
         ]
         self.scratch.work = &work[0]

@@ -236,7 +236,7 @@ def losses_of(trained: Trained) -> list[float]:
     outcome, plan = trained.outcome, trained.plan
     assert outcome is not None
     loss = build_loss(plan.spec, plan.transform.labels.loss, plan.model.columns)
-    return [*losses, outcome.mean(outcome.losses(loss, plan.settings.threads, plan.transform.labels.unit))]
+    return [*losses, outcome.mean(outcome.losses(loss, plan.transform.labels.unit))]
 
 
 def proposed(penalties: Mapping[str, float]) -> list[str]:

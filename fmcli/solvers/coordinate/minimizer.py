@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
-from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from fmcli.base.state_dict import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Logistic, SoftLogistic
+from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.models.workspace import Workspace
@@ -83,6 +83,7 @@ class CoordinateDescent(Minimizer):
     """
 
     updaters: Sequence[CoordinateUpdater]
+    done = False  # whether another epoch would change nothing
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent.
@@ -107,18 +108,20 @@ class CoordinateDescent(Minimizer):
     def _begin(self) -> None:
         """Lay out the sweeps, and then make the updaters of all threads, which allocate the states of samples."""
         self.ended, self.blocks = 0, blocks_in_order(self.model, held=self.hold is not None)
-        self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+        self.entered = [number for number in self.blocks if self.is_entered(self.model.layout[number])]
+        self.sweeps: dict[int, list[Sweep]] = {}
+        self._lay_out(self.blocks)
         self.updaters = [self._updater() for _ in range(self.threads)]
         self.large_rows = LargeRowUpdater(self.updaters)
+
+    def _lay_out(self, blocks: Sequence[int]) -> None:
+        """Lay out the sweeps of some blocks."""
+        self.sweeps.update({number: self._sweeps(number) for number in blocks})
+        self.entries = sum(sweep.entries for sweeps in self.sweeps.values() for sweep in sweeps)
 
     def _updater(self) -> CoordinateUpdater:
         """Return the updater of a thread."""
         return CoordinateUpdater(self.descent)
-
-    @property
-    def all_sweeps(self) -> list[Sweep]:
-        """The sweeps of all blocks, in the order of updates."""
-        return list(chain.from_iterable(self.sweeps.values()))
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
@@ -156,11 +159,6 @@ class CoordinateDescent(Minimizer):
         moves = np.asarray(held[where].reshape(self.model.outputs, -1, width).any(axis=(0, 2)))
         moves[order] = True
         return np.flatnonzero(moves).astype(np.int32)
-
-    @property
-    def done(self) -> bool:
-        """Whether another epoch would change nothing."""
-        return False
 
     def _sweep(
         self, each: int, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None
@@ -231,8 +229,7 @@ class CoordinateDescent(Minimizer):
     def _recompute_sweeps(self) -> None:
         """Recompute which samples enter which rows, where the model chooses the rows."""
         self.descent.recompute_columns()
-        selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
-        self.sweeps.update({number: self._sweeps(number) for number in selected})
+        self._lay_out([number for number in self.blocks if self.model.layout[number].touched == "selected"])
 
     def state(self) -> RunState:
         """Return scores and caches do not belong to it, because they are recomputed after each epoch."""
@@ -245,30 +242,32 @@ class CoordinateDescent(Minimizer):
 
     def objective(self, pool: Pool) -> tuple[float, float]:
         """Return (mean loss, penalty) of the parameters as they are."""
-        self.on_rows(max(1, self.ended), self.data.rows)
         for rows in self.descent.related:
             self._by_slices(pool, rows.data.indptr, lambda _, *bounds, rows=rows: rows.measure(*bounds))
-        loss = sum(self._by_samples(pool, lambda thread, *bounds: self.updaters[thread].measure(*bounds)))
+        loss = sum(self._by_samples(pool, CoordinateUpdater.measure))
         return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
-    def _by_samples(self, pool: Pool, work: Callable[[int, int, int], T]) -> list[T]:
+    def _by_samples(self, pool: Pool, work: Callable[[Any, int, int], T]) -> list[T]:
         """Run `work(updater, start, stop)` on consecutive slices of the samples; return the results in order."""
-        rows = self.data.rows
-        starts = range(0, rows, SAMPLES_A_TASK)
+        rows, each = self.data.rows, SAMPLES_A_TASK
+        starts = range(0, rows, each)
+        found = list[Any]([None]) * len(starts)
 
-        def some(thread: int) -> list[T]:
-            return [work(thread, at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
+        def some(thread: int) -> None:
+            for task in range(thread, len(starts), self.threads):
+                found[task] = work(self.updaters[thread], starts[task], min(starts[task] + each, rows))
 
-        done = list(pool.map(some, range(self.threads)))
-        return [done[task % self.threads][task // self.threads] for task in range(len(starts))]
+        list(pool.map(some, range(self.threads)))
+        return found
 
     def epoch(self, pool: Pool, epoch: int) -> None:
         """Update every row once."""
         done = 0
-        entries = self.model.outputs * sum(map(attrgetter("entries"), self.all_sweeps))
+        entries = self.model.outputs * self.entries
         for output in range(self.model.outputs):
             for number, sweeps in self.sweeps.items():
-                self._enter(number)
+                if number in self.entered:
+                    self._enter(number)
                 for sweep in sweeps:
                     if sweep.related:
                         self._for_related(pool, CoordinateUpdater.enter, number, output, sweep.related)
@@ -293,10 +292,14 @@ class CoordinateDescent(Minimizer):
         bounds = equal_slices(ends, 0, len(ends) - 1, self.threads)
         list(pool.map(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), range(self.threads)))
 
+    @staticmethod
+    def is_entered(layout: BlockLayout) -> bool:
+        """Return whether updates of the rows of a block need `_enter`."""
+        return layout.role == "kernel weights"
+
     def _enter(self, number: int) -> None:
         """Prepare for updates of the rows of a block."""
-        if self.model.layout[number].role == "kernel weights":
-            self.descent.recompute_kernel_norms()
+        self.descent.recompute_kernel_norms()
 
     def _update(self, pool: Pool, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
         if chunk.large:

@@ -33,10 +33,6 @@ class NewFeaturesDescent(CoordinateDescent):
         self.set_of_row = sets_of_rows(self.model, new_features)
         self._begin()
 
-    @property
-    def done(self) -> bool:
-        return not self.active.any()
-
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         order = super()._order(number, columns)
         sets = self.set_of_row[number][order]
@@ -60,8 +56,7 @@ class NewFeaturesDescent(CoordinateDescent):
             watched[...] = 0
         still = self.active & (moved > self.tol * size)
         if not np.array_equal(still, self.active):
-            self.active = still
-            self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+            self._train_only(still)
 
     def state(self) -> RunState:
         return {**super().state(), "active": self.active.astype(np.uint8)}
@@ -71,9 +66,13 @@ class NewFeaturesDescent(CoordinateDescent):
         active = state["active"]
         if active.shape != self.active.shape or active.dtype != np.uint8:
             raise ValueError("active is not of these new features")
-        self.active = active.astype(np.bool_)
         super().load_state({"ended": state["ended"]}, epochs)
-        self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+        self._train_only(active.astype(np.bool_))
+
+    def _train_only(self, active: NDArray[np.bool_]) -> None:
+        """Train the sets (sets) that have not reached their minimum."""
+        self.active, self.done = active, not active.any()
+        self._lay_out(self.blocks)
 
 
 def sets_of_rows(model: Resumable, new_features: NewFeatures) -> list[NDArray[np.int32]]:

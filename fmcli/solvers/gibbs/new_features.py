@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from fmcli.base.mixing import mixed
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
+from fmcli.models.layout import BlockLayout
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.new_features import sets_of_rows
 from fmcli.solvers.gibbs.sampler import GibbsSampler
+from fmcli.solvers.gibbs.update import GibbsUpdater
 from fmcli.solvers.new_features import NONE, NewFeatures
 from fmcli.system.parallel import Pool
 
@@ -71,13 +73,15 @@ class NewFeaturesSampler(GibbsSampler):
         order = super()._order(number, columns)
         return np.asarray(order[self.new_rows[number][order]])
 
-    def _enter(self, number: int) -> None:
-        """Keep the priors of a block."""
+    @staticmethod
+    def is_entered(layout: BlockLayout) -> bool:
+        """Return False: the priors stay."""
+        return False
 
     def _draw_noise(self, pool: Pool, loss: float) -> None:
         """Draw latent variables of precision 1; the precision of labels and cutpoints stay."""
         if self.latent:
-            self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].draw_latents(start, stop))
+            self._by_samples(pool, GibbsUpdater.draw_latents)
 
 
 def ranks(numbers: NDArray[np.int32]) -> NDArray[np.uint64]:

@@ -169,7 +169,7 @@ class GibbsSampler(CoordinateDescent):
         if self.latent:
             if self.walk:
                 self._draw_cutpoints(pool, self.walk, loss)
-            self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].draw_latents(start, stop))
+            self._by_samples(pool, GibbsUpdater.draw_latents)
             return
         prior, squares = self.hyperpriors, 2 * self.priors.weight * loss
         generator = self.generator(self.priors.sweep, NOISE)
@@ -186,16 +186,18 @@ class GibbsSampler(CoordinateDescent):
 
     def _loss(self, pool: Pool) -> float:
         """Return the mean loss of the labels, which latent variables have replaced."""
-        sums = self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].losses(self.loss, start, stop))
+        sums: list[float] = self._by_samples(pool, lambda updater, *bounds: updater.losses(self.loss, *bounds))
         return sum(sums)
+
+    @staticmethod
+    def is_entered(layout: BlockLayout) -> bool:
+        """Return whether the priors of a block are drawn."""
+        return has_priors(layout)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows parameters that are not finite
     def _enter(self, number: int) -> None:
         """Draw the priors of a block."""
-        layout = self.model.layout[number]
-        if not has_priors(layout):
-            return
-        generator = self.generator(self.priors.sweep, number)
+        layout, generator = self.model.layout[number], self.generator(self.priors.sweep, number)
         count, total, squares = self.priors.moments(number, self.drawn[number])
         groups = shared_columns(layout)
         sizes = np.array([len(columns) for columns in groups])
