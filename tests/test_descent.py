@@ -55,6 +55,10 @@ def problem(name, loss, penalty, seed=0, by_gradient=False, count=ROWS, **option
     return model, CoordinateDescent(model, loss, penalty, data, threads=1, by_gradient=by_gradient)
 
 
+def chunks_of(descent):
+    return [chunk for sweeps in descent.sweeps.values() for sweep in sweeps for chunk in sweep.chunks]
+
+
 def objectives_of(descent, epochs):
     """Return the objective before the first epoch and after each epoch."""
     with ThreadPoolExecutor(1) as pool:
@@ -219,7 +223,7 @@ def test_threads_change_nothing(name):
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()
         descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
-        shared = any(bool(chunk.bounds) for sweep in descent.all_sweeps for chunk in sweep.chunks)
+        shared = any(bool(chunk.bounds) for chunk in chunks_of(descent))
         assert name == "llfm" or shared == (threads > 1)
         objectives = []
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))
@@ -250,7 +254,7 @@ def test_threads_change_nothing_in_large_rows(loss, penalty, monkeypatch):
         model.allocate(0)
         fill(model, np.random.default_rng(1), scale=0.1)
         descent = CoordinateDescent(model, make_loss(loss), Penalty(**penalty), data, threads)
-        assert sum(chunk.large for sweep in descent.all_sweeps for chunk in sweep.chunks) == dense + 1  # and bias
+        assert sum(chunk.large for chunk in chunks_of(descent)) == dense + 1  # and bias
         objectives = objectives_of(descent, 3)
         assert np.diff(objectives).max() <= 0
         assert objectives[-1] < 0.95 * objectives[0]

@@ -39,8 +39,8 @@ def split(given: Mapping[str, Any]) -> Choices:
             if meant := counterpart(name) or (f": {why}" if why else ""):
                 raise UsageError(f"there is no option {name!r}{meant}")
             find_name("option", name, PARAMETERS)
-    values = {name: choice_value(PARAMETERS[name], value) for name, value in given.items()}
-    return Choices.of({**values, "disk": values.get("cache") is not None})
+    values = {name: choice_value(PARAMETERS[name], value) for name, value in given.items() if value is not None}
+    return Choices.of({**dict.fromkeys(given), **values, "disk": "cache" in values})
 
 
 def listed(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def value_of(name: str, value: Any, kind: str) -> Any:
 def choice_value(choice: Option, value: Any) -> Any:
     """Return the value of a choice, as the command has it. Raises UsageError for one of another type, or out of its
     range."""
-    if value is None or isinstance(value, Derived):
+    if isinstance(value, Derived):
         return value
     name, kind = choice.name, choice.kind
     if choice.by_degree and isinstance(value, list | tuple | np.ndarray):

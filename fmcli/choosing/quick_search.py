@@ -16,7 +16,7 @@ from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
-from fmcli.training.planning import STRENGTHS, Plan, with_options
+from fmcli.training.planning import STRENGTHS, Plan, of_run, with_options
 from fmcli.training.setup.settings import rank_of
 from fmcli.training.several.refit import affordable, share_of
 
@@ -131,9 +131,10 @@ class QuickSearch:
             if self.left(0) < 1:
                 break
             try:
-                other = self.candidate([with_options(fold, {option: of_part}) for fold in self.best.plans])
+                first = with_options(self.best.plan, {option: of_part})
             except UsageError:  # a solver does not take an option that was given
                 break
+            other = self.candidate([of_run(first, fold) for fold in self.best.plans])
             chosen, folds = self.compared(other, errors)
             before, metrics = choices_of(self.plan.spec)[option], (other.reached.value, self.best.reached.value)
             self.found.append(TriedValue(option, of_all, before, other.chooser, *metrics, chosen, folds, self.rows))

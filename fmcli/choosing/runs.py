@@ -17,6 +17,7 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
+from fmcli.training.baseline import Baseline
 from fmcli.training.checkpoint import Checkpointer, Progress
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
@@ -40,11 +41,13 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
     return None if outcome is None else measure([metric], outcome)[metric]
 
 
-def as_trial(plan: Plan) -> Plan:
+def as_trial(plan: Plan, **settings: Any) -> Plan:
     """Return the plan of a run that makes no file: no state is kept, no refit follows, and the metric that chooses the
-    epoch is the only one."""
-    validation = plan.validation and replace(plan.validation, metrics=(plan.validation.chooser,))
-    return replace(plan, settings=replace(plan.settings, keep_state=False, refit=False), validation=validation)
+    epoch is the only one. settings : others of the run."""
+    changed, validation = replace(plan.settings, keep_state=False, refit=False, **settings), plan.validation
+    if validation is not None:
+        validation = replace(validation, metrics=(validation.chooser,), threads=changed.threads)
+    return replace(plan, settings=changed, validation=validation)
 
 
 class Room:
@@ -94,7 +97,7 @@ class Paused(Checkpointer):
             self._room.give(bytes_of(self.progress))
             self.progress = None
 
-    def ends(self, progress: Progress) -> None:
+    def ends(self) -> None:
         self._current = dict  # the run takes memory
 
 
@@ -132,7 +135,8 @@ class FoldFit:
     followed : whether another one will begin from its own.
     news : the epochs of the last call of `train`.
     outcome : of the best epoch so far, on the held-out rows.
-    values : the choosing metric of each epoch there; constant : the best constant's.
+    values : the choosing metric of each epoch there.
+    baseline : the best constant.
     sparsity, parameters : of the best epoch; parameters only if another run follows.
     best : the best epoch; ended : whether more epochs would change nothing.
     """
@@ -153,7 +157,7 @@ class FoldFit:
         self.news, self.values = list[Epoch](), list[float]()
         self.parameters: dict[str, NDArray[Any]] | None = None
         self.sparsity, self.epochs, self.best, self.ended = 0.0, 0, 0, False
-        self.constant = math.nan
+        self.baseline: Baseline | None = None
 
     @property
     def samples(self) -> bool:
@@ -179,8 +183,7 @@ class FoldFit:
         self.sparsity = model_sparsity(plan.model)
         if self._followed:
             self.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}
-        self.constant = trained.baseline.measure(validation)[validation.chooser]
-        self.epochs, self.best = len(trained.epochs), trained.best
+        self.epochs, self.best, self.baseline = len(trained.epochs), trained.best, trained.baseline
         # The shorter runs of a sampler are whole ones.
         self.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
         if self.ended:
@@ -190,11 +193,19 @@ class FoldFit:
         return True
 
     @property
+    def constant(self) -> float:
+        """The choosing metric of the best constant on the held-out rows; NaN before a run."""
+        validation = self.plan.validation
+        assert validation is not None
+        return self.baseline.measure(validation)[validation.chooser] if self.baseline else math.nan
+
+    @property
     def learned(self) -> bool:
         """Whether its best epoch is not a constant."""
         if not self.best:
             return True
-        return not abs(self.values[self.best - 1] - self.constant) <= NOTHING * abs(self.constant)
+        constant = self.constant
+        return not abs(self.values[self.best - 1] - constant) <= NOTHING * abs(constant)
 
     @property
     def is_worse_than_constant(self) -> bool:
@@ -210,10 +221,7 @@ class FoldFit:
 
     def _of_epochs(self, epochs: int, threads: int | None) -> Plan:
         """Return the plan with a model of its own; that of a solver that samples has so many epochs."""
-        plan = as_trial(self.plan)
+        plan = as_trial(self.plan, threads=threads or self.plan.settings.threads, deadline=self.deadline)
         spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
-        threads = threads or plan.settings.threads
-        settings = replace(plan.settings, threads=threads, deadline=self.deadline)
-        validation = plan.validation and replace(plan.validation, threads=threads)
         model = prepared_model(spec, plan.source, plan.transform, None)
-        return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=self._begin())
+        return replace(plan, spec=spec, model=model, begin=self._begin())

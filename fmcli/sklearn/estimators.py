@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from fmcli.api.data import Data, name_of
@@ -105,7 +105,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         """
         X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=False)
         check_classification_targets(label)
-        self.classes_ = unique_labels(label)
+        self.classes_ = np.unique(label)
         if len(self.classes_) < 2:
             raise ValueError(f"y has 1 class, {self.classes_[0]}; a classifier needs at least 2")
         self._set_fields(fields)

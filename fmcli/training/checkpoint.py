@@ -13,7 +13,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields
 from textwrap import shorten
 from typing import Any, Protocol
@@ -91,25 +91,23 @@ class Checkpointer:
     def begins(self, progress: Callable[[], Progress]) -> None:
         """Begin the next run; `progress` returns its progress when `pause` is called."""
 
-    def ends(self, progress: Progress) -> None:
-        """Keep the progress of a run that has ended."""
+    def ends(self) -> None:
+        """Keep the progress of the run, which has ended."""
 
     def pause(self, ends: bool) -> None:
         """Take a call of a run where its progress is complete. ends : whether the run ends there, because its time is
         over."""
 
-    @contextmanager
-    def deferring(self) -> Iterator[None]:
+    def deferring(self) -> AbstractContextManager[None]:
         """In this context, a signal that would end the process waits until the progress has been written."""
-        yield
+        return nullcontext()
 
     def belongs_to(self, plan: Plan, refits: bool) -> None:
         """Name the run. `refits` : whether the model is trained again on all rows."""
 
-    @contextmanager
-    def checking(self) -> Iterator[None]:
+    def checking(self) -> AbstractContextManager[None]:
         """In this context, a ValueError says that the kept progress is not valid."""
-        yield
+        return nullcontext()
 
     def done(self) -> None:
         """End with the command, so nothing need be kept any more."""
@@ -162,7 +160,8 @@ class Checkpoint(Checkpointer):
     def begins(self, progress: Callable[[], Progress]) -> None:
         self._progress.append(progress)
 
-    def ends(self, progress: Progress) -> None:
+    def ends(self) -> None:
+        progress = self._progress[-1]()
         self._progress[-1] = lambda: progress
 
     def pause(self, ends: bool) -> None:

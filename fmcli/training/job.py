@@ -117,8 +117,10 @@ class Run:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
         self.observer = observer
         kept = keeper.kept()
-        with keeper.checking():
-            self.epochs = [] if kept is None else epochs_of(kept, plan)
+        self.epochs: list[Epoch] = []
+        if kept is not None:
+            with keeper.checking():
+                self.epochs = epochs_of(kept, plan)
         self.stopped, self.late, self.begun = False, False, 0.0
         spec, labels = plan.spec, plan.transform.labels
         self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
@@ -228,7 +230,7 @@ class Run:
 
         Raises DivergedError if the model has diverged.
         """
-        self.keeper.ends(self.progress())
+        self.keeper.ends()
         plan = self.plan
         trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
         if isinstance(self.best, KeptDraws):

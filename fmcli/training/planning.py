@@ -247,8 +247,16 @@ def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     if SOLVER in options:
         waits = replace(plan.settings, spec=made).waits(plan.source.all_rows, dense=plan.dense)
         plan = replace(plan, evaluation=replace(plan.evaluation, patience=waits))
-        plan = replace(plan, validation=plan.validation and replace(plan.validation, patience=waits))
-    return replace(plan, spec=made, model=prepared_model(made, plan.source, plan.transform, None))
+    return of_run(replace(plan, spec=made), plan)
+
+
+def of_run(run: Plan, fold: Plan) -> Plan:
+    """Return the plan of a run on the rows of a fold."""
+    patience, validation = run.evaluation.patience, fold.validation
+    if validation is not None and validation.patience != patience:
+        validation = replace(validation, patience=patience)
+    model = prepared_model(run.spec, fold.source, fold.transform, None)
+    return replace(fold, spec=run.spec, model=model, evaluation=run.evaluation, validation=validation)
 
 
 def multiples_of(plan: Plan, options: Mapping[str, Any]) -> dict[str, float]:

@@ -355,7 +355,7 @@ def large_rows(ends: NDArray[np.int64]) -> Iterator[int]:
     """Yield the rows that all threads update together; few differences are in memory at a time."""
     for begin in range(0, len(ends), ROWS_AT_ONCE):
         lengths = np.diff(ends[begin : begin + ROWS_AT_ONCE + 1])
-        yield from (begin + np.flatnonzero(lengths >= ENTRIES_OF_LARGE_ROW)).tolist()
+        yield from (begin + (lengths >= ENTRIES_OF_LARGE_ROW).nonzero()[0]).tolist()
 
 
 def in_runs(orders: list[NDArray[np.int32]], rows: int) -> list[tuple[int, NDArray[np.int32]]]:
