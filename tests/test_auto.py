@@ -55,7 +55,7 @@ def signs(pairs, rows=ROWS):
 def planned(data, options, settings=None, model_given=False, solver=None):
     spec = make_spec("fm", solver, None, options)
     others = tuple(alternatives(spec, model_given=model_given))
-    chosen = Settings(spec, **{"holdout": None, "alternatives": others, **(settings or {})})
+    chosen = Settings.of(spec, **{"holdout": None, "alternatives": others, **(settings or {})})
     return prepare(chosen, RowsInMemory.of(data))
 
 

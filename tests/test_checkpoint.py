@@ -51,7 +51,7 @@ class Command:
 
     def plan(self):
         if isinstance(self.rows, Cache):
-            return prepare(Settings(self.spec, **self.settings), rows_of_cache(self.rows))
+            return prepare(Settings.of(self.spec, **self.settings), rows_of_cache(self.rows))
         return job.plan(self.rows, self.spec, **self.settings)
 
     def run(self, left=0):

@@ -246,7 +246,7 @@ def test_new_features_are_learned_as_on_one_machine(rows, tmp_path):
     few = data.take(np.arange(9))
     save_model(str(tmp_path / "m"), job.train(prepare(settings("fm", "adagrad"), RowsInMemory(few))), {}, "libsvm")
     start = load_warm_start(str(tmp_path / "m"))
-    chosen = Settings(start.of_new_features({}), warm_start=start, only_new=True)
+    chosen = Settings.of(start.of_new_features({}), warm_start=start, only_new=True)
     plans = [prepare(chosen, rows) for rows in (PartitionedShards(opened(paths, 2)), RowsInMemory(data))]
     found = [grown_file(learn(plan)).tensors["V"] for plan in plans]
     assert plans[0].new_features.sets

@@ -126,7 +126,7 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
         made = of_matrix(x, label, fields=fields)
         rows = RowsInMemory(made.dataset, made.names)
         spec = make_spec(given.pop("model", "fm"), given.pop("solver", None), None, given)
-        candidate = FoldTraining(Settings(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
+        candidate = FoldTraining(Settings.of(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
         folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
         metrics = metrics_of([candidate])
         found = list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, metrics))

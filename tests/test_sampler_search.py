@@ -33,7 +33,7 @@ def effects_of_users_and_items():
 
 def planned(options=None, **settings):
     spec = make_spec("fm", "mcmc", None, {"epochs": SWEEPS, **(options or {})})
-    chosen = Settings(spec, **{"holdout": None, "quick_search": True, **settings})
+    chosen = Settings.of(spec, **{"holdout": None, "quick_search": True, **settings})
     return prepare(chosen, RowsInMemory.of(effects_of_users_and_items()))
 
 

@@ -19,10 +19,10 @@ DATA = dataset([{0: 1.0 + row % 3, 1: 1.0} for row in range(30)], 2, LABELS)
 
 def test_metrics_that_do_not_fit_are_refused_without_data():
     with pytest.raises(UsageError, match="auc"):
-        job.Settings(make_spec("fm", loss="squared"), metrics=("auc",))
+        job.Settings.of(make_spec("fm", loss="squared"), metrics=("auc",))
     with pytest.raises(UsageError, match="sparsity cannot choose"):
-        job.Settings(make_spec("fm"), metrics=("sparsity",)).check_chooser()
-    job.Settings(make_spec("fm"), metrics=("sparsity", "rmse")).check_chooser()
+        job.Settings.of(make_spec("fm"), metrics=("sparsity",)).check_chooser()
+    job.Settings.of(make_spec("fm"), metrics=("sparsity", "rmse")).check_chooser()
     with pytest.raises(UsageError, match="sparsity cannot choose"):
         job.train(job.plan(DATA, make_spec("linear"), valid=DATA, metrics=("sparsity",)))
 
@@ -39,7 +39,7 @@ def test_metrics_that_do_not_fit_are_refused_without_data():
     ],
 )
 def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, share):
-    assert job.Settings(make_spec("fm"), **settings).hold_out == HoldOut(share)
+    assert job.Settings.of(make_spec("fm"), **settings).hold_out == HoldOut(share)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

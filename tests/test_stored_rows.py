@@ -193,7 +193,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     data = planted("fm", "squared", rows=ROWS)[0]
     data = data.changed(label=np.round(data.label))
     cache = stored(tmp_path / "c", data)
-    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
+    settings = Settings.of(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
     plan = prepare(settings, rows_of_cache(cache))
     held = rows_of(validation_rows(plan))
     trained = [row for shard, rows in plan.source.every() for row in rows_of(shard.take(rows))]
@@ -245,7 +245,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
     every = [rows_of_cache(stored(tmp_path / "c", data, weighted=True)), RowsInMemory(data)]
     assert not every[0].in_memory
     spec = make_spec("fm", "lbfgs", "logistic", {"epochs": 4, **options})
-    made = Settings(spec, holdout=None, **settings)
+    made = Settings.of(spec, holdout=None, **settings)
     candidate, found = FoldTraining(made, weighting, room=1 << 30), []
     for rows in every:
         facts = rows.facts_of_rows()
@@ -408,7 +408,7 @@ def test_damage_is_found(small, tmp_path, rng):
 def test_lbfgs_reads_the_shards_for_each_gradient(small, tmp_path):
     """The sums of losses have another order, but the minimum is the same."""
     cache = stored(tmp_path / "c", planted("linear", "logistic", rows=ROWS)[0])
-    settings = Settings(
+    settings = Settings.of(
         make_spec("linear", "lbfgs", None, {"l2": 0.01, "tol": 1e-9}), threads=2, holdout=0.3, patience=200
     )
     plan = prepare(settings, rows_of_cache(cache))
@@ -431,7 +431,7 @@ def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
 
     def trained(epochs, prepared, **settings):
         spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs})
-        return job.train(prepared(Settings(spec, threads=2, **settings)))
+        return job.train(prepared(Settings.of(spec, threads=2, **settings)))
 
     save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
     shards = [cache.load(shard) for shard in range(len(cache.shards))]

@@ -452,7 +452,7 @@ def test_a_state_of_256_mib_is_kept_by_default():
 
     def kept(features, asked=None):
         model = settings.make_model(spec, features, 1, 0)
-        return settings.Settings(spec, keep_state=asked).may_keep_state(spec, model, 2)
+        return settings.Settings.of(spec, keep_state=asked).may_keep_state(spec, model, 2)
 
     features = (most // number // 2 - 1) // 9
     assert (kept(features), kept(features + 1)) == (True, False)

@@ -115,7 +115,7 @@ def fold_numbers(training: FoldTraining, facts: RowFacts, folding: Folding) -> l
 def metrics_of(trainings: Sequence[FoldTraining]) -> list[str]:
     """Return the names of the metrics that all candidates are compared by. Raises UsageError for one that does not fit
     a loss."""
-    names = list(trainings[0].settings.metrics or default_metrics(trainings[0].loss))
+    names = list(trainings[0].settings.choices.metrics or default_metrics(trainings[0].loss))
     for training in trainings:
         check_metrics(names, training.loss, of_model=True)
     return names
@@ -147,7 +147,7 @@ def cross_validate(
 
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
-    settings = replace(training.settings, keep_state=False)
+    settings = replace(training.settings, choices=training.settings.choices.changed(keep_state=False))
     if not needs_fields(settings.spec, optional=settings.uses_fields):
         rows = rows.leaving_out(fields=True)
     together = min(len(folds), settings.threads)

@@ -44,7 +44,8 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
 def as_trial(plan: Plan, **settings: Any) -> Plan:
     """Return the plan of a run that makes no file: no state is kept, no refit follows, and the metric that chooses the
     epoch is the only one. settings : others of the run."""
-    changed, validation = replace(plan.settings, keep_state=False, refit=False, **settings), plan.validation
+    choices, validation = plan.settings.choices.changed(keep_state=False, refit=False), plan.validation
+    changed = replace(plan.settings, choices=choices, **settings)
     if validation is not None:
         validation = replace(validation, metrics=(validation.chooser,), threads=changed.threads)
     return replace(plan, settings=changed, validation=validation)

@@ -14,7 +14,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import fields
 from textwrap import shorten
 from typing import Any, Protocol
 
@@ -28,6 +27,7 @@ from fmcli.errors import BadInputError, OutputError, UsageError, called
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.choices import RUN as RUN_CHOICES
+from fmcli.registry.run_choices import OF_THE_RUN
 from fmcli.system.interrupt import Deferred
 from fmcli.text import one_line
 from fmcli.training.planning import Plan
@@ -47,21 +47,14 @@ DATA = {
 }
 
 
-# The settings that do not change how a model is trained, or that other entries of an identity cover.
+# The choices that do not change how a model is trained, or that other entries of an identity cover.
 ELSEWHERE = frozenset(
-    {"spec", "warm_start", "whole", "valid_name", "stream", "threads", "deadline", "interrupt", "keep_state"}
-    | {
-        "quick_search",
-        "alternatives",
-        "hash_bits",
-        "min_count",
-        "share_rare",
-        "groups",
-        "table",
-        "positive",
-        "holdout_grouped",
-    }
+    {"model", "loss", "solver", "init_model", "holdout", "quick_search", "auto", "calibrate", "ensemble", "keep_state"}
+    | {"threads", "cache", "memory", "max_seconds"}
+    | {choice.name for choice in OF_THE_RUN if choice.absent}
 )
+# The settings that say which rows are held out.
+HELD_OUT = ("holdout", "holdout_last", "holdout_times", "holdout_each")
 
 
 class Waiting(Protocol):
@@ -234,7 +227,8 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "loss": spec.loss,
         "options": dict(spec.values),
         "given": sorted(spec.given),
-        **{one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in ELSEWHERE},
+        **{name: getattr(settings, name) for name in HELD_OUT},
+        **{one.name: settings.choices.values[one.name] for one in OF_THE_RUN if one.name not in ELSEWHERE},
         "patience": plan.evaluation.patience,
         "refit": refits,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),

@@ -57,7 +57,7 @@ def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings:
     scaled unless the spec or a warm start says so."""
     if spec.values[SCALE_LABELS] is None and not settings.get("warm_start"):
         spec = with_choice(spec, False)
-    return prepare(Settings(spec, **settings), RowsInMemory.of(data), valid)
+    return prepare(Settings.of(spec, **settings), RowsInMemory.of(data), valid)
 
 
 def train(

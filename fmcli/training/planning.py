@@ -215,7 +215,7 @@ def evaluations(
     evaluation = Validation(
         fitted.source.data,
         transform.labels.loss,
-        settings.metrics,
+        tuple(settings.choices.metrics),
         settings.waits(fitted.source.all_rows, dense=fitted.dense),
         settings.threads,
         clip=transform.label_range if spec.values["clip"] else None,

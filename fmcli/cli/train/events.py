@@ -52,7 +52,7 @@ class RunLog(Events):
 
     def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
         log_planned(self.log, plan, searched, again=again)
-        if self.request.settings.refit and not again:
+        if self.request.choices.refit and not again:
             self.log.warning("no rows are held out, so --refit has no effect")
         if (members := self.request.choices.ensemble) > 1:
             log_members(self.log, plan, members)

@@ -154,7 +154,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if len(plan.measured) < plan.source.count:
         log.line(f"training metrics are measured on a sample of {len(plan.measured):,} rows")
-    if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
+    if plan.settings.choices.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
     if plan.transform.scale and plan.transform.scale.centers is not None:
         log_centers(log, plan.transform.scale, given=SCALE in spec.given)

@@ -19,7 +19,7 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     A run has columns only for the features that occur in the rows or in the warm start if its kind of model is so, if
     there is a dictionary, or if few of many features occur; otherwise column j is feature j.
     """
-    if settings.only_new:
+    if settings.choices.only_new:
         return on_new_columns(settings, rows)
     warm_start, numbered = settings.warm_start, rows.columns.numbering is not None
     numbered = numbered or (warm_start is not None and warm_start.transform.numbering is not None)

@@ -87,7 +87,7 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[F
     settings = on_dense_rows(settings, rows, validated=valid is not None)
     transform, divided, spec = learn_transform(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
     source, new_features = divided.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler), None
-    if settings.only_new:
+    if settings.choices.only_new:
         source, new_features = with_new_features(source, settings.warm_start)
     seen, counts, transform = occurring(source, transform, settings)
     if valid is None:
@@ -136,7 +136,7 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
     warm_start = settings.warm_start
     labels = labels_of(settings, rows)
     spec = settings.spec.with_loss(labels.loss)
-    if settings.only_new and warm_start:
+    if settings.choices.only_new and warm_start:
         transform = replace(warm_start.transform, fieldless=not MODELS[spec.model].needs_fields(spec.values))
         return transform, rows.hold_out(spec, labels, HoldOut(0.0)), spec
     if are_related(rows) and not is_bounded(spec, labels.loss, labels.outputs):
@@ -211,7 +211,8 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
     validated : whether there are validation data.
     """
     spec = for_dense_rows(settings.spec)
-    fixed = not settings.quick_search or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
+    fixed = not settings.quick_search or settings.choices.keep_state or settings.deadline is not None
+    fixed = fixed or not spec.solver_by_data
     if fixed or not isinstance(rows, RowsInMemory) or settings.warm_start or settings.stream:
         return settings
     if rows.data.relations or rows.data.group is not None:

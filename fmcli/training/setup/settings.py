@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.build import build_model
+from fmcli.registry.choices import Choices
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
@@ -34,6 +35,9 @@ HOLD = "init_strength"
 # By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
 # a time, so the same data give the same bytes on every machine.
 AFFORDABLE = 7e6
+
+
+NO_CHOICES = Choices.of({})
 
 
 @dataclass(frozen=True)
@@ -68,22 +72,18 @@ class HoldOut:
 
 @dataclass(frozen=True)
 class Settings:
-    """A run's choices, and how its epochs are evaluated.
+    """What a run was asked to do.
 
     spec : the model, solver, loss and options to train.
+    choices : the choices of the user, which training reads as they are unless they are among the following.
     warm_start : a model to resume from.
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
         of a stream, if training resumes from a model, or if no metric can choose.
     holdout_last, holdout_times, holdout_each, holdout_grouped : which rows these are, as in HoldOut.
-    refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     quick_search : whether short runs on validation data may choose options that were not given, if that is cheap, and
         dense rows the solver.
     alternatives : further specs, which replace `spec` if they are better on validation data.
-    keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
-        large.
-    metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
-    patience : training stops after this many epochs without a better one; None: by the solver and the number of rows.
     stream : whether the rows come from a pipe, so a single epoch is one pass over them.
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
@@ -93,8 +93,6 @@ class Settings:
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
     table : the columns of the tables with the rows; None: the rows come from other text.
-    only_new : whether only the parameters of features are learned that the warm start has not seen; all others are
-        constant.
     positive : the label that is the positive one of two; None: as in the warm start, or else by usual names.
     whole : then, once the rows are known: the whole warm start, with columns for new features, which are 0;
         `warm_start` is the part of it that has the columns of the rows.
@@ -105,6 +103,7 @@ class Settings:
     """
 
     spec: Spec
+    choices: Choices = NO_CHOICES
     warm_start: WarmStart | None = None
     valid_name: str = "validation data"
     holdout: float | None = 0.0
@@ -112,12 +111,8 @@ class Settings:
     holdout_times: bool = False
     holdout_each: int = 0
     holdout_grouped: bool = False
-    refit: bool | None = None
     quick_search: bool = False
     alternatives: tuple[Spec, ...] = ()
-    keep_state: bool | None = None
-    metrics: tuple[str, ...] = ()
-    patience: int | None = None
     stream: bool = False
     threads: int = 1
     deadline: float | None = None
@@ -127,7 +122,6 @@ class Settings:
     share_rare: bool = False
     groups: PriorGroups | None = None
     table: Schema | None = None
-    only_new: bool = False
     positive: str | None = None
     whole: WarmStart | None = None
 
@@ -136,10 +130,16 @@ class Settings:
             check_warm_start(self.warm_start, self.spec)
         if self.positive is not None:
             check_positive(self.positive, self.spec, self.warm_start)
-        if self.metrics:
+        if self.choices.metrics:
             from fmcli.scoring.metrics import check
 
             check(self.choosing, self.spec.loss)
+
+    @classmethod
+    def of(cls, spec: Spec, **values: Any) -> Settings:
+        """Return settings with these values of fields, and of choices."""
+        made = {name: values.pop(name) for name in values.keys() - {one.name for one in fields(cls)}}
+        return cls(spec, Choices.of(made), **values)
 
     def with_scaled_numbers(self) -> Settings:
         """Return the settings of a first run, which scales columns of numbers of its table by default."""
@@ -152,7 +152,8 @@ class Settings:
     def waits(self, rows: int, *, dense: bool) -> int:
         """Return the patience: how many epochs without a better one training on this number of rows accepts. dense :
         whether rows have most features."""
-        return self.spec.solver_entry.waits(rows, dense=dense) if self.patience is None else self.patience
+        patience: int | None = self.choices.patience
+        return self.spec.solver_entry.waits(rows, dense=dense) if patience is None else patience
 
     @property
     def uses_fields(self) -> bool:
@@ -162,27 +163,27 @@ class Settings:
     @property
     def searches_for_sampler(self) -> bool:
         """Whether rows are held out only to choose options of a solver that samples."""
-        samples, once = self.spec.solver_entry.is_sampler, self.refit is not False
+        samples, once = self.spec.solver_entry.is_sampler, self.choices.refit is not False
         return samples and once and self.quick_search and self.deadline is None
 
     def may_keep_state(self, spec: Spec, model: Parameters, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
         each parameter: as chosen, else the state of a stochastic solver unless it is too large."""
-        if self.keep_state is not None:
-            return self.keep_state
+        if (keep := self.choices.keep_state) is not None:
+            return bool(keep)
         return spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE
 
     def keeps_past(self, spec: Spec, model: Parameters) -> bool:
         """Return whether the file of a trained model has what an update of it needs to know of the loss of its rows: of
         a solver whose updates take that in place of the rows, as the state of others."""
-        size = state_bytes(model, PAST_SLOTS)
-        return HOLD in spec.values and (size <= LARGEST_STATE if self.keep_state is None else self.keep_state)
+        keep = self.choices.keep_state
+        return HOLD in spec.values and bool(state_bytes(model, PAST_SLOTS) <= LARGEST_STATE if keep is None else keep)
 
     def refits(self, spec: Spec, source: TrainingRows) -> bool:
         """Return whether a run is repeated on all rows if held-out ones have chosen its epoch: as asked, else if that
         is cheap."""
-        if self.refit is not None or not spec.values["epochs"]:
-            return bool(self.refit and spec.values["epochs"])
+        if self.choices.refit is not None or not spec.values["epochs"]:
+            return bool(self.choices.refit and spec.values["epochs"])
         return self.deadline is None and (affordable_parts(spec, source) == 1 or bool(self.alternatives))
 
     @property
@@ -190,12 +191,12 @@ class Settings:
         """The metrics that can choose the epoch."""
         from fmcli.scoring.sparsity import of_predictions
 
-        return of_predictions(self.metrics)
+        return of_predictions(self.choices.metrics)
 
     @property
     def hold_out(self) -> HoldOut:
         """Which rows to hold out if there are no validation data."""
-        without = self.stream or self.warm_start or (self.metrics and not self.choosing)
+        without = self.stream or self.warm_start or (self.choices.metrics and not self.choosing)
         share = 0.0 if self.holdout is None and without else self.holdout
         return HoldOut(
             share,
@@ -208,7 +209,7 @@ class Settings:
 
     def check_chooser(self) -> None:
         """UsageError if no metric could choose the epoch."""
-        if self.metrics and not self.choosing:
+        if self.choices.metrics and not self.choosing:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
 
 

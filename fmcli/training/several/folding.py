@@ -40,7 +40,7 @@ def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedI
     """
     tensors = {name: array for name, array in file.tensors.items() if not name.startswith(f"{STATE}.")}
     warm_start = warm_start_of(path, replace(file, meta={**file.meta, "slots": None}, tensors=tensors), several=True)
-    settings = Settings(warm_start.of_new_features({}), warm_start=warm_start, only_new=True, threads=threads)
+    settings = Settings.of(warm_start.of_new_features({}), warm_start=warm_start, only_new=True, threads=threads)
     try:
         plan = prepare(settings, rows)
     except NothingNewError:

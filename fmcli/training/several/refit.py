@@ -45,7 +45,8 @@ def trains_once(plan: Plan) -> bool:
     """Return whether a run is on all rows from the start: its solver samples, so rows that are held out by default have
     only compared options."""
     settings, held_out = plan.settings, plan.validation is not None and plan.validation.held_out
-    return held_out and plan.spec.solver_entry.is_sampler and settings.holdout is None and settings.refit is not False
+    by_default = settings.holdout is None and settings.choices.refit is not False
+    return held_out and by_default and plan.spec.solver_entry.is_sampler
 
 
 def on_all_rows(plan: Plan, epochs: int) -> Plan:
