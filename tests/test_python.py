@@ -472,4 +472,4 @@ def test_an_epoch_of_few_rows_makes_few_calls_of_python_functions(solver):
     counted(1)  # imports modules
     (first, few), (second, many) = counted(2), counted(12)
     assert many > few
-    assert (second - first) / (many - few) < 140
+    assert (second - first) / (many - few) < 100
