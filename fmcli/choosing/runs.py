@@ -221,7 +221,7 @@ class FoldFit:
         self._keeper = Paused(self._room)
 
     def _of_epochs(self, epochs: int, threads: int | None) -> Plan:
-        """Return the plan with a model of its own; that of a solver that samples has so many epochs."""
+        """Return the plan with a model of its own, and this number of epochs if its solver samples."""
         plan = as_trial(self.plan, threads=threads or self.plan.settings.threads, deadline=self.deadline)
         spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
         model = prepared_model(spec, plan.source, plan.transform, None)

@@ -19,7 +19,7 @@ from fmcli.cli.train.log import (
     log_trials,
 )
 from fmcli.cli.train.progress import Progress
-from fmcli.cli.train.start import log_start
+from fmcli.cli.train.start import start_event
 from fmcli.solvers.trainer import Observer
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.several.ensemble import at_once
@@ -57,7 +57,8 @@ class RunLog(Events):
         if (members := self.request.choices.ensemble) > 1:
             log_members(self.log, plan, members)
         self.progress = Progress(self.log, self._lines, plan, self.request.choices.log_every)
-        log_start(self.progress, plan, self.request)
+        if self.request.choices.log_json:
+            self.progress.start(start_event(plan, self.request))
         for trial in searched.trials:
             self.progress.trial(trial)
 

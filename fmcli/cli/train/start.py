@@ -20,7 +20,6 @@ from fmcli.training.checkpoint import digest
 from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.progress import Progress
     from fmcli.cli.train.request import Request
     from fmcli.registry.choices import Choices
     from fmcli.training.planning import Plan
@@ -29,12 +28,6 @@ if TYPE_CHECKING:
 DEFAULT, GIVEN, INHERITED, DERIVED = "default", "command line", "model of -i", "derived from data"
 # The tasks of losses whose labels are a few values.
 FEW_VALUES = ("binary", "classes", "levels")
-
-
-def log_start(progress: Progress, plan: Plan, request: Request) -> None:
-    """Write the event, if there is a JSON log."""
-    if request.choices.log_json:
-        progress.start(start_event(plan, request))
 
 
 def start_event(plan: Plan, request: Request) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.data.text.formats import RowGroups
 from fmcli.errors import UsageError
+from fmcli.registry.row_choices import OF_TABLES
 from fmcli.system.memory import peak
-from fmcli.training.setup.named_columns import known_schema, named_of, tables_asked
+from fmcli.training.setup.named_columns import known_schema, named_of
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -42,7 +43,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     held = request.by
     columns, when = (choices.group_field, None if held.times else held.column), held.column if held.times else None
     is_text = choices.format != "auto"
-    if is_text or not (tables_asked(choices) or known or any(map(is_table, request.inputs))):
+    if is_text or not (choices.given.intersection(OF_TABLES) or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
         return request
     begin, threads = time.perf_counter(), settings.threads

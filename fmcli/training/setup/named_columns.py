@@ -52,11 +52,6 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
     )
 
 
-def tables_asked(choices: Choices) -> bool:
-    """Return whether a choice says that the inputs are tables."""
-    return not choices.given.isdisjoint(OF_TABLES)
-
-
 def known_schema(
     choices: Choices, columns_of: Callable[[Schema], Collection[str]], of_model: Schema | None = None
 ) -> Schema | None:
