@@ -21,7 +21,7 @@ KINDS_TO_HALVE = "fm", "linear", "hofm", "all-subsets", "shfm", "poly2"
 
 
 def drawn(count, rank, bias=True, linear=True, kind="fm", halved=False):
-    """Draws whose parameters are attached without padding, as those of a file are, all but the last one in 16 bits if
+    """Draws whose parameters are attached without padding, as from a file, all but the last one in 16 bits if
     they are halved; and a model for each of them."""
     rng, every = np.random.default_rng(0), []
 
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused():
     factors = [np.ones((2, 3), dtype=REAL_TYPE)]
     with pytest.raises(ValueError, match="at most 8"):
         InterleavedFM(factors * (DRAWS_TOGETHER + 1), None, [0.0] * 9)
-    with pytest.raises(ValueError, match="are not those of a draw"):
+    with pytest.raises(ValueError, match="do not fit a draw"):
         InterleavedFM([factors[0].astype(np.int32)], None, [0.0])
     group, out = InterleavedFM(factors, None, [0.0]), np.empty((1, 1))
     with pytest.raises(ValueError, match="do not have these features"):

@@ -65,7 +65,7 @@ def as_reals(draw: Mapping[str, NDArray[Any]], model: Parameters) -> dict[str, N
 
 
 def as_kept(draw: Mapping[str, NDArray[Any]], model: Parameters) -> dict[str, NDArray[Any]]:
-    """Return a draw's arrays, of which parameters have the real type of the build unless they are kept in 16 bits."""
+    """Return a draw's arrays. Parameters have the real type of the build unless they are kept in 16 bits."""
     shapes = model.shapes()
     return {
         name: array.astype(REAL_TYPE, copy=False) if name in shapes and array.dtype != HALF else array

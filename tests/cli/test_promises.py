@@ -152,7 +152,7 @@ def measured(files):
 
 @pytest.fixture(scope="module")
 def comparing(measured):
-    """A function that returns the bytes that a comparison promises, and its peak beyond that of one of few rows."""
+    """A function that returns the bytes that a comparison promises, and its peak beyond the peak with few rows."""
 
     def found(options):
         (log, peak), (_, empty) = measured(options), measured("train -e 0 --holdout 0 -o few.fm few")

@@ -20,7 +20,7 @@ cdef KeptRows kept_rows(array):
     cdef KeptRows rows
     size = array.dtype.itemsize
     if array.dtype not in (HALF, REAL_TYPE) or array.ndim != 2 or (array.shape[1] > 1 and array.strides[1] != size):
-        raise ValueError(f"rows of {array.dtype}{list(array.shape)} are not those of a draw")
+        raise ValueError(f"rows of {array.dtype}{list(array.shape)} do not fit a draw")
     rows.at = <const void*><uintptr_t>array.ctypes.data
     rows.stride, rows.size, rows.halved = array.strides[0] // size, array.shape[1], array.dtype == HALF
     return rows

@@ -80,7 +80,7 @@ cdef class InterleavedFM:
     def scores(self, real[:, ::1] copies, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
                rows=None):
         """Compute out (draws, rows) [:, start:stop] <- the scores of these rows; with `rows` (int32), of the rows with
-        the indices rows[start:stop]. copies : those of the features of the data, from `interleaved`."""
+        the indices rows[start:stop]. copies : of the features of the data, from `interleaved`."""
         cdef const int32_t[::1] chosen = rows
         cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
         if not 0 <= start <= stop <= count or out.shape[0] != self.draws or out.shape[1] < stop:

@@ -50,7 +50,7 @@ def trains_once(plan: Plan) -> bool:
 
 
 def on_all_rows(plan: Plan, epochs: int) -> Plan:
-    """Return the plan of the same run on all rows, for so many epochs."""
+    """Return the plan of the same run on all rows, for this number of epochs."""
     spec = replace(plan.spec, values={**plan.spec.values, "epochs": epochs})
     plan = plan.on(plan.source.whole())
     model = prepared_model(spec, plan.source, plan.transform, plan.warm_start)
