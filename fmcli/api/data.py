@@ -69,7 +69,7 @@ class Data:
     names: Names
     format: str
     schema: Schema | None = None
-    _groups: NDArray[Any] | None = None  # what groups 0, 1, .. stand for
+    _groups: NDArray[Any] | None = None  # the names of groups 0, 1, ..
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class Data:
     def _of(cls, dataset: Dataset, names: Names, format: str, schema: Schema | None = None) -> Data:
         """Return rows that have been made already.
 
-        names : what labels 0, 1, .. stand for.
-        schema : what the columns are of the table that they were made of; None: of none.
+        names : the names of labels 0, 1, ..
+        schema : the columns of the table that the rows come from; None: they come from no table.
         """
         made = cls.__new__(cls)
         made.dataset, made.names, made.format, made.schema = dataset, names, format, schema
@@ -120,7 +120,7 @@ def of_matrix(
 ) -> Data:
     """Return the rows of a matrix with their labels; see Data.
 
-    names : what labels 0, 1, .. stand for, in increasing order; None: the labels decide.
+    names : the names of labels 0, 1, .., in increasing order; None: the labels decide.
 
     Raises BadInputError.
     """
@@ -163,7 +163,7 @@ def labeled(
 
 
 def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.float64], Names]:
-    """Return (rows) labels, and what 0, 1, .. stand for if they are names. Raises BadInputError.
+    """Return (rows) labels, and the names of labels 0, 1, .. if they are names. Raises BadInputError.
 
     known : these names, or NUMBERS; None: the labels decide.
     """

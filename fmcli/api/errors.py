@@ -75,7 +75,7 @@ def in_code(value: Any) -> str:
 
 
 def in_python_words(name: str) -> str:
-    """Return what Python calls a choice."""
+    """Return the name of a choice in Python."""
     if name == "disk":
         return "cache"
     switch = name.removeprefix("no_")

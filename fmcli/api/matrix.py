@@ -59,7 +59,7 @@ def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
 
 
 def require_unmasked(name: str, values: Any) -> None:
-    """Raise BadInputError for an array with masked values: what is behind the mask is no value."""
+    """Raise BadInputError for an array with masked values: the data behind a mask are no values."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise BadInputError(f"{name} has masked values: give {name}.filled(number), or leave out such rows")
 

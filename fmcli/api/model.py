@@ -220,7 +220,7 @@ class Model:
     def explain(
         self, X: Any, interactions: int = 0, *, fields: ArrayLike | None = None, threads: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return what the score of each row consists of, as ``fmcli predict --explain N --explain-format json`` does.
+        """Return the parts of the score of each row, as ``fmcli predict --explain N --explain-format json`` does.
 
         Parameters
         ----------
@@ -470,7 +470,7 @@ class Model:
         return warm_start_of(self._name, self._file, several=several)
 
     def _output(self, wanted: Output | None) -> OutputType:
-        """Return what to predict. Raises UsageError for what the model does not have."""
+        """Return the outputs to predict. Raises UsageError for outputs that the model does not have."""
         scorer = self._scorer
         refuse(
             wanted not in (None, "value", "prob", "label", "raw"),

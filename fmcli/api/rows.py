@@ -54,10 +54,10 @@ LAZY = ("toPandas", "to_table", "collect", "compute")
 class RowForm:
     """How rows are read.
 
-    names : what labels 0, 1, .. stand for, as a model knows them; None: the labels decide.
-    schema : what the columns of tables are, as a model knows them; None: it is found.
+    names : the names of labels 0, 1, .., as a model knows them; None: the labels decide.
+    schema : the columns of tables, as a model knows them; None: it is found.
     named : the columns of tables that are named, if there is no schema.
-    by : what tells the groups of the rows of tables; None: nothing.
+    by : the source of the groups of the rows of tables; None: nothing.
     fields : whether the features of tables have fields.
     """
 
@@ -129,8 +129,8 @@ def is_chunks(rows: Any) -> bool:
 
 
 def kept(rows: Any) -> Any:
-    """Return an iterator of frames as a list, because what their columns are depends on all of their rows; other rows
-    as they are."""
+    """Return an iterator of frames as a list, because the kinds of their columns depend on all rows; other rows as
+    they are."""
     if not isinstance(rows, Iterator):
         return rows
     first = list(islice(rows, 1))
@@ -146,8 +146,8 @@ def frames_of(rows: Any, name: str = FRAME) -> dict[str, Any]:
 
 
 def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | None:
-    """Return frames and files as inputs of the reader, and what their columns are if they are tables; None for other
-    rows. Raises BadInputError, MissingInputError and UsageError."""
+    """Return frames and files as inputs of the reader, and their columns if they are tables; None for other rows.
+    Raises BadInputError, MissingInputError and UsageError."""
     frames = frames_of(rows)
     if not frames and not is_files(rows):
         return None
@@ -166,7 +166,7 @@ def table_inputs(rows: Any) -> list[Input]:
 
 
 def schema_and_doubts(inputs: Sequence[Input], named: ColumnRoles, form: RowForm) -> Schema:
-    """Return what the columns of tables are. Warn of columns of frames whose types may tell the wrong kinds. Raises
+    """Return the columns of tables. Warn of columns of frames whose types may imply the wrong kinds. Raises
     BadInputError, MissingInputError and UsageError."""
     schema, facts = schema_of(inputs, named, form.threads)
     for doubt in doubts(schema, facts, named.kinds()):
@@ -296,7 +296,7 @@ def has_weights(schema: Schema | None) -> bool:
 
 
 def with_names(rows: Data, what: str, names: Names | None) -> Data:
-    """Return rows whose labels stand for names that are known; None: any. Raises BadInputError."""
+    """Return rows whose labels have known names; None: any. Raises BadInputError."""
     if names is None or rows.names == names:
         return rows
     if not rows.names or not names:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def cached(
     rows: Any, what: str, form: RowForm, spec: Spec, path: str | os.PathLike[str]
 ) -> tuple[Cache, Schema | None]:
-    """Return a cache of rows, and what their columns are if they are tables. That of the same files is used again.
+    """Return a cache of rows, and their columns if they are tables. An earlier cache of the same files is used again.
 
     rows, what, form : as in `rows.as_data`.
 

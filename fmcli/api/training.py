@@ -164,7 +164,7 @@ def trained_model(
     if alike := without_users(plan.source, str):
         warnings.warn(alike, stacklevel=3)
     form, completed = read.format, calibrating(read, unweighted, choices)
-    del read, evaluated, unweighted  # the plan has what it needs of them
+    del read, evaluated, unweighted  # the plan has copied its parts of them
     history: list[dict[str, Any]] = []
     with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():
         trained, figures = fit(plan, Recording(history, callbacks), choices.ensemble, completed=completed)
@@ -297,7 +297,7 @@ def calibrating(read: GivenRows, valid: Dataset | None, choices: Choices) -> Cal
 
 
 class Recording(EpochListener):
-    """Logs the events of a run, keeps the history of its epochs, and calls what observes them."""
+    """Logs the events of a run, keeps the history of its epochs, and calls their observers."""
 
     def __init__(self, history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> None:
         super().__init__(self._record)

@@ -45,7 +45,7 @@ class Tuned:
 
     model : trained with the best options on all rows; None without ``refit``.
     options : the keyword arguments of `fmcli.train` that train it.
-    trials : what each trial has reached in its longest run, the best one first: a dict with ``trial`` (0 has the usual
+    trials : the result of each trial in its longest run, the best one first: a dict with ``trial`` (0 has the usual
         options), ``model``, ``solver``, ``options``, ``epochs``, ``metric``, ``value`` (None if it failed) and others.
     """
 
@@ -164,7 +164,7 @@ def in_range(option: Option, text: str) -> Range:
 
 
 def log_trial(candidate: Candidate) -> None:
-    """Log what a trial has reached."""
+    """Log the result of a trial."""
     record = candidate.record()
     words = record.number, record.model, record.solver, dict(record.options), record.metric, record.reached.value
     LOG.info("trial %d: %s by %s, %s: %s %s", *words)

@@ -6,7 +6,7 @@ from fmcli.api.errors import in_python_words
 from fmcli.registry.choices import spelled
 from fmcli.registry.synonyms import explained
 
-# Counterpart -> words that the command lacks, or answers by what only it has.
+# Counterpart -> words that the command lacks, or answers by an option that only it has.
 OWN = {
     "rank": "k dim n_latent",
     "epochs": "iter n_iters passes num_iters",
@@ -33,7 +33,7 @@ WORDS = {word: ours for ours, words in OWN.items() for word in words.split()}
 
 
 def counterpart(name: str) -> str:
-    """Return what follows "there is no option .." for a word of another library; "" if it is not known."""
+    """Return the text after "there is no option .." for a word of another library; "" if it is unknown."""
     if name in WORDS:
         return f"; did you mean {WORDS[name]}?"
     return spelled(explained("train", name.replace("_", "-"), lambda choice: True) or "", in_python_words)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Resident:
-    """An object with a copy on each worker. The copy stays there, with what tasks have added to it.
+    """An object with a copy on each worker. The copy stays there, with the additions of tasks.
 
     Dask removes replicas of a result that no task is waiting for, so each worker gets a result of its own.
 

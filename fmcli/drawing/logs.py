@@ -35,7 +35,7 @@ from fmcli.scoring.metrics import metric_of
 from fmcli.text import one_line
 
 LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search", "calibration"
-# Kind of figure -> what it shows.
+# Kind of figure -> its description.
 KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
     TIME: "the metrics over the seconds of training, or the best value so far over the seconds of a search",

@@ -57,8 +57,8 @@ FORMS = {
 def foreign(scorer: Scorer, to: str) -> ExternalModel:
     """Return a model for a form, one of FORMS; features without a column get parameters of 0.
 
-    Raises UsageError, which names what the form cannot hold, BadInputError for parameters that are not finite, and
-    NotEnoughMemoryError.
+    Raises UsageError, which names the parts that do not fit the form, BadInputError for parameters that are not finite,
+    and NotEnoughMemoryError.
     """
     form, model = FORMS[find_name("form", to, FORMS)], scorer.model
     require_one_draw(scorer)

@@ -185,7 +185,7 @@ def fitting(path: str, tool: Tool, kind: str, norm: bool | None, meaning: Meanin
 
 
 def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str) -> ModelFile:
-    """Return the model file. Its training options are what the parameters show. Raises NotEnoughMemoryError."""
+    """Return the model file. Its training options follow from the parameters. Raises NotEnoughMemoryError."""
     kind, loss = MODELS[foreign.kind], meaning.loss or TWO_VALUES
     known = {"rank": foreign.rank, "bias": foreign.bias is not None, "linear": foreign.w is not None}
     options = {name: known.get(name, OPTIONS[name].default) for name in kind.options}

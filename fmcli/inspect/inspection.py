@@ -311,8 +311,8 @@ def pairs(subject: Subject) -> list[Row]:
 
 
 def importance(subject: Subject) -> list[Row]:
-    """Return the frequent features that change scores most: what each adds to a score alone, and the root mean square
-    of what its pairs add, over the rows that have them.
+    """Return the frequent features that change scores most: the contribution of each feature alone, and the root mean
+    square of its pairs' contributions over the rows that have them.
 
     Features are ordered by the root of (alone^2 + pairs^2) times the number of rows.
     """

@@ -26,9 +26,9 @@ class FeaturePairs:
     features : int32 (n, 2).
     fields : int32 (n, 2), the fields of the features; None if the model has no fields.
     together : (n), the number of examined training rows that have both features; None: not known.
-    added : (n, outputs), the interaction: what each pair adds to a score.
+    added : (n, outputs), the interaction: the contribution of each pair to a score.
     places : (n, 2), the positions of the features among the frequent features.
-    alone : (frequent features, outputs), what each frequent feature alone adds to a score.
+    alone : (frequent features, outputs), the contribution of each frequent feature alone.
     """
 
     features: NDArray[np.int32]

@@ -95,8 +95,8 @@ class Similar:
         return np.hstack(found)
 
     def together(self, columns: Columns) -> list[dict[str, float] | None]:
-        """Return what the feature and each other feature add to the score together, beyond each alone; None with
-        fields."""
+        """Return the joint contribution of the feature and each other feature to the score, beyond each alone; None
+        with fields."""
         outputs = self.scorer.model.outputs
         if any(isinstance(terms, FieldPairs) for terms in self.terms):
             return [None] * len(columns)

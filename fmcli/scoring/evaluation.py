@@ -211,7 +211,7 @@ def require_known(labels: Labels, data: Dataset) -> None:
 def unknown(labels: Labels, row: int) -> RowError:
     """Return the error for a row whose label the model does not know."""
     if labels.values is None:
-        return RowError(row, f"a count, which is what loss {labels.loss} takes", LEAVE_OUT)
+        return RowError(row, f"a count, as loss {labels.loss} needs", LEAVE_OUT)
     return RowError(row, f"a label that the model knows: {listed_texts(labels.texts)}", LEAVE_OUT)
 
 

@@ -68,7 +68,7 @@ class Outcome:
 
     Parameters
     ----------
-    loss : the name of the loss that the model was trained with; it determines what labels and scores mean.
+    loss : the name of the loss that the model was trained with; it determines the meaning of labels and scores.
     label : (rows), real numbers; -1 and +1; or classes 0 .. outputs - 1.
     score : (rows, outputs), raw scores; with `predicted`, predictions: probabilities of +1 or of each class, or
         numbers.
@@ -422,7 +422,7 @@ CORRECT = RowMean(correct_rows)
 class Metric:
     """A measure of the quality of predictions, and the tasks that it applies to.
 
-    statistic : what it is computed from, on one machine or on a cluster.
+    statistic : the summary from which it is computed, on one machine or on a cluster.
     finish : returns the metric, given the statistic of all rows.
     of_probabilities : whether the metric needs probabilities.
     of_groups : returns the metric of each group of rows; the metric is their mean. None: it needs no groups.

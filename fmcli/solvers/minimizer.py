@@ -63,7 +63,7 @@ class Minimizer(ABC):
 
     @abstractmethod
     def state(self) -> RunState:
-        """Where the search is, at the end of an epoch: what the next one depends on beside the model's live arrays."""
+        """Return the state of the search at the end of an epoch, besides the model's live arrays."""
 
     @abstractmethod
     def load_state(self, state: RunState, epochs: int) -> None:
@@ -90,7 +90,7 @@ class MinimizingTrainer(Trainer):
         self.engine = minimizer(task.model, loss, penalty, data, threads, rows, self.hold(loss, penalty), **arguments)
 
     def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
-        """Return what holds the parameters of the warm start, if its rows do."""
+        """Return the quadratic prior from the rows of the warm start; None without them."""
         earlier = self.task.earlier
         held: QuadraticPrior | None = earlier.hold(self.task, loss, penalty) if earlier else None
         return held

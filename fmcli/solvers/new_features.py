@@ -30,7 +30,7 @@ class NewFeatures:
 
     number : int32 (features), the number of the set that each feature is in, or NONE.
     sets : how many sets there are.
-    keys : (features) what random numbers depend on: the id of each feature.
+    keys : (features) the keys of random numbers, from the id of each feature.
     rows : int32, the numbers of the rows that have a new feature.
     """
 

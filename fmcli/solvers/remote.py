@@ -1,4 +1,4 @@
-"""Rows that other processes have, which compute for solvers what depends on them."""
+"""Rows in other processes, which compute the sums over their rows for solvers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Prior(Protocol):
         """Return bytes that `hold` takes."""
 
     def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Any:
-        """Return what holds the model of a task, a QuadraticPrior, beside the penalty of the run."""
+        """Return the QuadraticPrior of a task's model, in addition to the penalty of the run."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,11 @@ class Trainer(ABC):
         require_names(state, ())
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
-        """Of a solver that samples: what it has drawn beside the parameters, by its names."""
+        """For a solver that samples: the drawn numbers besides the parameters, by name."""
         return {}
 
     def kept_with_draws(self) -> dict[str, NDArray[np.float64]]:
-        """Of a solver that samples: what is kept beside each draw, by its names in a model file; finite numbers."""
+        """For a solver that samples: the numbers kept with each draw, by name in a model file; all are finite."""
         return {}
 
     def end(self) -> None:  # noqa: B027 (only trainers with much memory have something to free)

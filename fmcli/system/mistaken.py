@@ -59,7 +59,7 @@ def binary(head: bytes) -> str | None:
 
 
 def unprintable(line: bytes) -> str:
-    """Return in words what a line of bytes other than text looks like."""
+    """Return a description of a line of bytes that is not text."""
     return "a tar archive" if TAR in line else "binary data"
 
 

@@ -49,7 +49,7 @@ GUESSING = {
     **dict.fromkeys(("read_csv", "read_csv_auto"), CSV_TYPES),
     **dict.fromkeys(("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"), JSON_TYPES),
 }
-# Functions that read what a text argument names.
+# Functions that read the file or table named by a text argument.
 INDIRECT = ("query", "query_table")
 
 

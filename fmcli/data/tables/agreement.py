@@ -1,4 +1,4 @@
-"""Check options about the columns of tables against what a model or a schema already knows."""
+"""Check options about the columns of tables against the columns that a model or a schema already knows."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def agreed(
 ) -> Schema:
     """Return the schema of tables whose columns are known, when options name columns, too.
 
-    Options may repeat what is known, as in a job that began without a model. They may add markers of missing cells,
+    Options may repeat known choices, as in a job that began without a model. They may add markers of missing cells,
     ignored columns that only the new tables have, and a label if none is known.
 
     given : the names of the options that are given.
-    whose : the name of what knows the columns, for messages.
+    whose : the name of the model or the schema, for messages.
     columns_of : returns the names of the columns of the tables, read by a schema.
 
     Raises UsageError for an option that contradicts the schema: it would have no effect.

@@ -1,4 +1,4 @@
-"""The header of a table, and what `predict` writes beside its predictions: the cells of each row, or an id."""
+"""The header of a table, and the output of `predict` next to its predictions: the cells of each row, or an id."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def is_special(facts: Mapping[str, Any]) -> bool:
 
 
 def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
-    """Return the error about unclear columns, with the options by which the user says what they are."""
+    """Return the error about unclear columns, with the options by which the user declares their kinds."""
     of_text = {
         name: one
         for name, one in facts.items()

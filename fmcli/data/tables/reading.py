@@ -35,7 +35,7 @@ TEXT_ROWS = re.compile(
     rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\s:,;#]+(?:[ \t]+qid:\d+)?[ \t]+([^\s:]\S*:[-+.\deE]+)"
     rb"(?:[ \t]+[^\s:]\S*:[-+.\deE]+)*[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
 )
-# Text in quotes, and the number of bytes that show what separates the cells of a table.
+# Text in quotes, and the number of bytes that show the separator of the cells of a table.
 QUOTED, FIRST_BYTES = re.compile(rb'"[^"]*"'), 1 << 13
 # Bytes of a buffer. Each buffer learns its cells anew, so it is larger than a text buffer; more gains little.
 BUFFER_BYTES = 1 << 21

@@ -1,4 +1,4 @@
-"""Columns whose kind their cells do not tell: the reasons, and what the user can say."""
+"""Columns whose kind does not follow from their cells: the reasons, and the options of the user."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RowTexts(NamedTuple):
     """The texts that precede the predictions for some rows.
 
     delimiter : between a text and a prediction; of a table, also between predictions.
-    header : what precedes the names of the predictions; None: no names are written before these rows.
+    header : the text before the names of the predictions; None: no names are written before these rows.
     more : further texts of each row.
     are_cells : whether the texts and the header are cells of a table, and not whole rows.
     """
@@ -134,7 +134,7 @@ class Stream:
     id_name : the column of the id of a table.
     passthrough : whether the key of a row is its whole line.
     label_weights : whether a label may be followed by a colon and the weight of the row.
-    row_groups : what tells the groups of labeled rows; None: they have none.
+    row_groups : the source of the groups of labeled rows; None: they have none.
     """
 
     unbuffered: bool = False

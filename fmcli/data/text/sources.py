@@ -198,7 +198,7 @@ def buffers(
 
 
 def _source(extent: FileRange, stack: ExitStack) -> tuple[_Source, dict[str, Any]]:
-    """Return the text of an extent, and what is known about the columns of a table that is not text."""
+    """Return the text of an extent, and the column types of a table that is not text."""
     if extent.frame is not None:
         from fmcli.data.queries import StreamText
 

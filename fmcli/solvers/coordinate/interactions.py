@@ -88,7 +88,7 @@ class Interactions:
 
 
 def interactions_of(task: Task, loss: Loss, earlier: Interactions | None) -> Interactions | None:
-    """Return what the rows of a task, and earlier ones, say about all pairs of features; None: it is not finite."""
+    """Return the facts of a task's rows, and of earlier rows, about all pairs of features; None if not finite."""
     model = task.model
     random = generator(task.spec, PREPARE_STREAM)
     image = random.standard_normal((model.outputs, model.features, min(KEPT, model.features)), REAL_TYPE)

@@ -89,7 +89,7 @@ class CoordinateDescent(Minimizer):
         """Allocate the states of samples; `by_gradient` : see Descent.
 
         An update has few epochs, by default one: if events are rare, steps by the largest curvature of the logistic
-        loss would be a small share of what its rows tell.
+        loss would be a small share of the information in its rows.
         """
         holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
         varies = isinstance(self.loss, Logistic | SoftLogistic)

@@ -42,7 +42,7 @@ class Past:
     curvatures : the curvature of each parameter, by the name of the model's array.
     slopes : the slopes; for arrays without them, m is the minimum of this function plus the l2 penalty of the run that
         trained the model.
-    interactions : what they say about all pairs of features; None: the model has no pairs, or too many.
+    interactions : their facts about all pairs of features; None: the model has no pairs, or too many.
     """
 
     weight: float
@@ -89,7 +89,7 @@ class Derivatives:
 def past_of(
     task: Task, loss: Loss, penalty: Penalty, earlier: Past | None = None, center: Arrays | None = None
 ) -> Past:
-    """Return what the rows of a task say about each parameter of the task's model, and earlier ones, near the
+    """Return the facts of a task's rows, and of earlier rows, about each parameter of the task's model near the
     parameters `center`.
 
     Where the penalty is smooth, the model counts as the minimum, which is nearly true if the run has converged: slopes
@@ -135,7 +135,7 @@ def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> 
     """Return bytes that `past_of` takes.
 
     data : the rows, or a shard of them.
-    earlier : the bytes that what is known about earlier rows takes (PriorRows.keeping_needed); 0: there are none.
+    earlier : the bytes of the facts about earlier rows (PriorRows.keeping_needed); 0: there are none.
     shards : whether there are several shards, whose sums are added.
     """
     tables = [data, *(relation.data for relation in data.relations)]
@@ -154,7 +154,7 @@ def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> 
 
 
 def measuring_bytes(model: Model, data: Dataset) -> int:
-    """Return bytes that the derivatives of losses of rows such as these take, beside what is summed."""
+    """Return the bytes of the derivatives of the losses of rows like these, without the sums."""
     share = min(1.0, ROWS_AT_ONCE / max(1, data.rows))
     entry = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize
     related = sum(2 * entry * data.rows * relation.data.longest for relation in data.relations)  # also by column

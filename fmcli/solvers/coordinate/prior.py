@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 # Smaller shares of the loss of a night are noise if factors are large: by 0.004, thirty nights of ratings by time ended
-# .027 higher in RMSE. Of factors near 0, small shares count: by 0.01 for all, other such nights ended .014 higher.
+# .027 higher in RMSE. Near 0, small shares of factors count: with 0.01 for all, other nights ended .014 higher.
 CLEARLY = 0.01
 
 
@@ -68,7 +68,7 @@ class PriorRows:
     weight : the sum of their weights.
     center : the earlier values of the parameters, by array, in the shapes of the run; the values of new features are 0.
     penalty : of the run that trained the model, relative to the sum of the losses.
-    past : what the file knows about the loss of these rows; None: the counts only.
+    past : the file's facts about the loss of these rows; None: the counts only.
     counts : (features) how many of them have each feature.
     known : array name -> which of its values took part, as of Resumable.known.
     twin : returns an unallocated model with the same rows as the run's model.
@@ -171,7 +171,7 @@ class PriorRows:
         return columns
 
     def hold(self, task: Task, loss: Loss, penalty: Penalty) -> QuadraticPrior:
-        """Return what holds the model of a task, beside the penalty of the run."""
+        """Return the quadratic prior of a task's model, in addition to the penalty of the run."""
         total, once, more = task.source.total_weight, min(1.0, self.strength), max(0.0, self.strength - 1)
         past, constant = self.known_past(task, loss), 0.0
         holds, pulls = self.twin(), self.twin()
@@ -197,7 +197,7 @@ class PriorRows:
         return QuadraticPrior(holds, pulls, constant, self.strength >= 1 and not (same and penalty.smooth))
 
     def known_past(self, task: Task, loss: Loss) -> Past:
-        """Return what is known about the loss of the earlier rows, with the parameters of a task as they are."""
+        """Return the facts about the loss of the earlier rows at the current parameters of a task."""
         curvatures = self._estimated(task, loss) if self.past is None else self.past.curvatures
         slopes = {} if self.past is None else dict(self.past.slopes)
         for layout, name in trained_arrays(task.model):
@@ -206,7 +206,7 @@ class PriorRows:
         return Past(self.weight, curvatures, slopes, self.past.interactions if self.past else None)
 
     def counting(self, past: Past) -> Past:
-        """Return what is known about the loss of the earlier rows as far as it counts."""
+        """Return the facts about the loss of the earlier rows, weighted by the strength of the prior."""
         once = min(1.0, self.strength)
         if once == 1:
             return past

@@ -137,7 +137,7 @@ class LBFGS(Minimizer):
         return (data if len(rows) == data.rows else data.take(rows) for data, rows in self.source.every())
 
     def _accumulate(self, data: Dataset) -> list[float]:
-        """Add what a shard contributes to the gradients; returns what each of its slices adds to the mean loss."""
+        """Add a shard's contribution to the gradients. Returns the contribution of each slice to the mean loss."""
         bounds = np.linspace(0, data.rows, len(self.gradients) + 1).astype(int)
         self.objective.take(data)
 

@@ -18,13 +18,13 @@ Floats = NDArray[np.float64]
 
 # How many rows have their scores watched.
 WATCHED_ROWS = 500
-# The names of the figures, which follow the name of what is watched.
+# The names of the figures, which follow the name of the watched numbers.
 FIGURES = ("r_hat", "effective")
 # The fewest sweeps with figures: two halves, each with a variance.
 LEAST_SWEEPS = 4
 # The share of the watched numbers whose R-hat is at most the reported one.
 SHARE = 0.95
-# The names of the predictions and of the precision of the noise among what is watched.
+# The names of the predictions and of the precision of the noise among the watched numbers.
 SCORES, PRECISION = "scores", "alpha"
 # Predictions, means over sweeps, have a standard error; if it exceeds this share of the standard deviation of labels
 # around them, their squared error is larger by more than its square, a hundredth, than it would be after many sweeps.
@@ -42,7 +42,7 @@ class Trace:
     Parameters
     ----------
     burn_in : the number of sweeps that are not recorded.
-    watch : returns the numbers that are watched, by what they are, as they are now; equally many in each sweep.
+    watch : returns the current watched numbers by name; equally many in each sweep.
     probable : whether the predictions among them are probabilities.
     """
 

@@ -34,7 +34,7 @@ class NewFeaturesSampler(GibbsSampler):
         drawn: Mapping[str, NDArray[Any]] | None = None,
         **keywords: Any,
     ) -> None:
-        """Allocate the states of samples. drawn : what was kept beside the draw; see Trainer.kept_with_draws;
+        """Allocate the states of samples. drawn : the numbers kept with the draw, see Trainer.kept_with_draws,
         and the numbers of the groups of features. `fields` are places among these."""
         assert new_features is not None
         assert drawn is not None

@@ -35,7 +35,7 @@ SHARE_OF_START = 0.1
 
 @dataclass(frozen=True)
 class Hyperpriors:
-    """The distributions of what the priors depend on.
+    """The distributions of the priors' parameters.
 
     noise_shape, noise_rate : of the Gamma distribution of the labels' precision.
     prior_shape, prior_rate : of the Gamma distribution of a prior's precision lambda.
@@ -89,7 +89,7 @@ class GibbsSampler(CoordinateDescent):
         ----------
         by_gradient : see Descent.
         seed : of the numbers that parameters and latent variables are drawn with.
-        generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
+        generator : returns the generator that draws the priors, for the sweep and the number of a block, or NOISE.
         swept : sweeps of earlier runs, whose numbers are not used again.
         fields : (features) the field of each feature, or NO_GROUP if it is not known; each field has its own priors.
             None: all features are in one field.

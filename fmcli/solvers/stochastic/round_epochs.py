@@ -50,7 +50,7 @@ def piece_size(size: int) -> int:
 def round_bytes(task: Task) -> int:
     """Return bytes of the rows that are copied into rounds at a time, and of their entries in buckets by feature."""
     data, source, size = task.data, task.source, int(task.spec.values["round_size"])
-    # Of rows in a cache, each thread groups a piece, while the one before is trained on.
+    # If rows are in a cache, each thread groups a piece during the training on the piece before.
     rows = source.count if source.in_memory else min(max(source.sizes), (threads_of(task) + 1) * piece_size(size))
     return int(rows / max(1, data.rows) * (data.nbytes + SampleRounds.bytes_needed(data)))
 
