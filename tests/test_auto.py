@@ -118,10 +118,22 @@ def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(
 
 def test_the_least_work_is_not_for_samplers(monkeypatch):
     monkeypatch.setattr(search, "LEAST_WORK", 10**9)
+    monkeypatch.setattr(search, "WORK_OF_CHAINS", 0)
     trials = choose(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
     sampled = next(one for one in trials if one.solver == "mcmc")
     assert sampled.trainings <= MOST_TRAININGS / 2 < sum(one.trainings for one in trials) / 2
     assert 0 < sampled.reached.epochs < 300
+
+
+def test_a_sampler_has_a_whole_run_if_that_takes_little_work(monkeypatch):
+    epochs = []
+    for work_of_chains in (0, 10**9):
+        monkeypatch.setattr(search, "WORK_OF_CHAINS", work_of_chains)
+        trials = choose(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
+        sampled = next(one for one in trials if one.solver == "mcmc")
+        epochs.append(sampled.reached.epochs)
+    assert 0 < epochs[0] < epochs[1] == 300
+    assert sampled.reached.ended  # so it must be clearly better to be taken
 
 
 def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkeypatch):

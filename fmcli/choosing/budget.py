@@ -19,6 +19,8 @@ MOST_TRAININGS = 10
 # that learn slowly, and a better kind may need hundreds of epochs. So values of options have this many epochs at least,
 # and kinds and solvers that do not sample this much work together.
 LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
+# Solvers that sample have whole runs in a comparison if these take this much work together, about ten seconds.
+WORK_OF_CHAINS = 3 * 10**9
 # A run of a solver that samples is a chain of this share of its sweeps, or of the smaller share if a sweep has more
 # than so many visits, on one fold: all values together take one training, or less than a half.
 SHARE_OF_SWEEPS, MANY_VISITS, SHARE_OF_MANY = 1 / 6, 10**6, 1 / 15

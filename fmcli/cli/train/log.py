@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS
+from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS, WORK_OF_CHAINS
 from fmcli.choosing.candidates import TrialRecord
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.request import KINDS, SearchResult
@@ -442,7 +442,7 @@ def log_comparison(log: Log, plan: Plan) -> None:
         f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.alternatives)} others on "
         f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows{each}, with at "
         f"most {MOST_TRAININGS} times the work of its training, or {LEAST_WORK / 1e6:g} million visits of factors "
-        "if that is more"
+        f"if that is more, and {WORK_OF_CHAINS / 1e6:,g} million for a sampler"
     )
     log.progress("comparing kinds and solvers")
 
