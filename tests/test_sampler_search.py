@@ -10,6 +10,7 @@ from fmcli.choosing import search
 from fmcli.choosing.automatic import choose
 from fmcli.choosing.budget import MANY_VISITS, epochs_of
 from fmcli.choosing.fitting import Events, fit
+from fmcli.choosing.quick_search import with_values
 from fmcli.data.dataset import Dataset
 from fmcli.registry.specs import make_spec
 from fmcli.training.planning import prepare
@@ -104,6 +105,25 @@ def test_a_sampler_that_a_comparison_takes_trains_once(monkeypatch):
     trained, figures = fit(plan, events)
     assert (trained.plan.spec.solver, events.runs, events.again) == ("mcmc", 1, 0)
     assert figures["rows"] == len(plan.data.label)
+
+
+def test_a_sampler_is_compared_by_the_values_of_its_quick_search_once(monkeypatch):
+    searched = []
+
+    def recorded(plan, deadline):
+        searched.append(plan.spec.solver)
+        return with_values(plan, deadline)
+
+    monkeypatch.setattr(search, "with_values", recorded)
+    monkeypatch.setattr(search.Search, "choose", lambda self: next(one for one in self.candidates if one.samples))
+    plan = planned_with_alternatives(effects_of_users_and_items(), {"epochs": SWEEPS}, {"quick_search": True})
+    chosen, found = choose(plan)
+    assert searched == ["mcmc"]
+    (trial,) = (one for one in found.trials if one.solver == "mcmc")
+    assert trial.chosen
+    assert trial.options == {"init_std": chosen.spec.values["init_std"]}
+    assert trial.reached.epochs == SWEEPS
+    assert not found.values
 
 
 def test_the_chain_of_all_rows_is_the_one_of_the_chosen_options_alone():

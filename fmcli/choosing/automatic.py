@@ -76,6 +76,8 @@ def choose(plan: Plan) -> tuple[Plan, SearchResult]:
     if plan.other is not None and can_compare(plan):
         chosen, found = Search(plan, KINDS, folds=KINDS.folds_of(plan)).run()
         plan = chosen.plan
+        if chosen.samples and chosen.number:  # compared with the values that it has
+            return plan, found
     plan, values = with_values(plan)
     return plan, replace(found, values=values)
 
