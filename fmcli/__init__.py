@@ -76,13 +76,13 @@ above it in this list, so there are no circles. Nor do nested folders import eac
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
                   and the modes of commands (--disk, --online, ..): what each needs, and which options it excludes
                   (modes.py)
-    data          rows in compressed form, files that are not text (file_formats.py), text of rows (formats.py), read
-                  whole (reader.py) or in chunks (chunks.py), tables of other programs as text (arrow.pyx, queries.py),
-                  rows made in memory (lines.pyx), labels, scales of columns, the numbering of the features that occur,
-                  the dictionary of ids and when numbers need one (sparse_ids.py), and the transform of rows that has
-                  these; numbers to text. data/tables has tables as rows, data/shards the rows to train on, data/stored
-                  the cache of rows, data/related rows with relations, data/counts how often features occur, alone and
-                  in pairs
+    data          rows in compressed form (dataset.pyx), the numbering of the features that occur, the dictionary of ids
+                  and when numbers need one (sparse_ids.py), labels, fields, scales of columns, and the transform of
+                  rows that has these; numbers to text; files that are not text (file_formats.py), and tables of other
+                  programs as text (arrow.pyx, queries.py). data/text reads the text of rows (formats.py, parser.pyx)
+                  whole (reader.py) or in chunks (chunks.py), and has rows made in memory (lines.pyx). data/tables has
+                  tables as rows, data/shards the rows to train on, data/stored the cache of rows, data/related rows
+                  with relations, data/counts how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract, in layers: blocks (layout.pyx), the memory of their arrays (parameters.pyx), scores and
