@@ -10,6 +10,7 @@ from fmcli.choosing import search
 from fmcli.choosing.automatic import choose
 from fmcli.choosing.budget import MANY_VISITS, epochs_of
 from fmcli.choosing.fitting import Events, fit
+from fmcli.choosing.plans import number_of_folds
 from fmcli.choosing.quick_search import with_values
 from fmcli.data.dataset import Dataset
 from fmcli.registry.specs import make_spec
@@ -89,6 +90,13 @@ def test_rows_that_are_held_out_as_asked_measure_the_run():
     figures = fit(plan, events)[1]
     assert (events.again, figures["refit"]) == (1, True)
     assert set(figures["valid"]) == {"rmse", "mae"}
+
+
+def test_chains_that_take_no_time_are_on_several_folds(monkeypatch):
+    plan = planned()
+    assert number_of_folds(plan, epochs_of(plan)) > 1
+    monkeypatch.setattr("fmcli.choosing.budget.MOST_WORK", 1)
+    assert number_of_folds(plan, epochs_of(plan)) == 1
 
 
 def test_chains_of_many_visits_are_shorter(monkeypatch):

@@ -22,7 +22,8 @@ LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
 # Solvers that sample have whole runs in a comparison if these take this much work together, about ten seconds.
 WORK_OF_CHAINS = 3 * 10**9
 # A run of a solver that samples is a chain of this share of its sweeps, or of the smaller share if a sweep has more
-# than so many visits, on one fold: all values together take one training, or less than a half.
+# than so many visits, on as many folds as take a part of a second: all values together take one training, or less
+# than a half, on each.
 SHARE_OF_SWEEPS, MANY_VISITS, SHARE_OF_MANY = 1 / 6, 10**6, 1 / 15
 # Runs of values of options are longer than LEAST_EPOCHS only up to this much work, and there are only as many folds as
 # take this much together; sparse rows may have more folds, because models overfit them within a few epochs, so that a
@@ -50,7 +51,7 @@ def epochs_of(plan: Plan) -> int:
 def affordable_folds(plan: Plan, epochs: int) -> int:
     """Return on how many folds runs of `epochs` epochs may be compared."""
     if plan.spec.solver_entry.is_sampler:
-        return 1
+        return max(1, MOST_WORK // (4 * epochs * work(plan)))
     most = MOST_WORK if have_most_features(plan) else WORK_OF_SPARSE
     return max(1, most // (max(1, epochs) * work(plan)))
 
