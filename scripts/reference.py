@@ -106,34 +106,21 @@ def tries() -> Iterator[str]:
         for name, trial in entry.tries.items():
             found.setdefault((f"--{name.replace('_', '-')}", trial), []).append(entry.name)
     yield from table(
-        ["of", "values", "taken if better", "tried"],
-        (
-            [code(names), f"`{flag}` {values_of(trial)}", margins_of(trial), where(trial)]
-            for (flag, trial), names in found.items()
-        ),
+        ["of", "values", "taken if better"],
+        ([code(names), f"`{flag}` {values_of(trial)}", margins_of(trial)] for (flag, trial), names in found.items()),
     )
 
 
 def values_of(trial: Trial) -> str:
     """The values of each path."""
 
-    def shown(value: float | str) -> str:
-        return value if isinstance(value, str) else str(Fraction(value).limit_denominator(1000))
-
-    paths = (", ".join(map(shown, path)) for path in trial.paths)
+    paths = (", ".join(str(Fraction(value).limit_denominator(1000)) for value in path) for path in trial.paths)
     return ("" if trial.absolute else "times ") + ", or else ".join(paths)
 
 
 def margins_of(trial: Trial) -> str:
     """The margin of each path."""
     return ", or else ".join(f"by {errors:g} standard error" if errors else "at all" for errors in trial.errors)
-
-
-def where(trial: Trial) -> str:
-    """The rows for which values are tried."""
-    if trial.dense:
-        return "if rows have half of the features"
-    return f"from {trial.least_rows:,} rows on" if trial.least_rows else ""
 
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {

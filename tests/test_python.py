@@ -288,7 +288,7 @@ def test_a_run_resumes_from_a_model_and_from_its_file(model, tmp_path):
     model.save(tmp_path / "m.fm")
     options = {"init_model": model, "epochs": 2, "holdout": 0}
     resumed = fmcli.train((X, Y), **options)
-    assert resumed.summary["epochs"] == model.summary["epochs"] + 2
+    assert resumed.summary["epochs"] == model.summary["best_epoch"] + 2
     of_file = fmcli.train((X, Y), **{**options, "init_model": tmp_path / "m.fm"})
     np.testing.assert_array_equal(of_file.predict(X), resumed.predict(X))
 

@@ -13,7 +13,7 @@ from fmcli.choosing.budget import ENTRIES_A_PARAMETER, LEAST_EPOCHS, epochs_of
 from fmcli.choosing.candidates import Candidate, SearchLimits, TrialResult
 from fmcli.choosing.plans import fold_plans, number_of_folds, thinned
 from fmcli.choosing.quick_search import QuickSearch, refit_epochs_of
-from fmcli.choosing.runs import of_epochs
+from fmcli.choosing.runs import FoldFit, of_epochs
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
 from fmcli.registry.models import MODELS
@@ -35,10 +35,10 @@ def rows():
 
 @pytest.fixture
 def trying(monkeypatch):
-    """Return a function that makes adagrad try one option only, on one fold."""
+    """Return a function that makes adagrad try one option only, and no other solver, on one fold."""
 
     def of(trial, option="learning_rate_w", solver="adagrad"):
-        monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], tries={option: trial}))
+        monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], tries={option: trial}, rivals={}))
         monkeypatch.setattr(plans, "MOST_FOLDS", 1)
 
     return of
@@ -122,8 +122,6 @@ def test_each_path_has_its_own_margin(rows, trying):
 
 def test_divergence_is_worse_than_any_value(rows, trying):
     trying(Trial(((4,),)))
-    plan = planned(rows, "sgd", epochs=3)
-    assert quick_search(plan)[1] == []  # it has no other values
     plan = planned(rows, learning_rate_v=0.05, epochs=3)
     plan.spec.values["learning_rate_w"] = 1e30
     chosen, (compared,) = quick_search(plan)
@@ -149,26 +147,19 @@ def test_nothing_is_tried(rows, trying, options, settings):
     assert quick_search(plan) == (plan, [])
 
 
-def test_an_option_may_be_tried_only_if_there_are_enough_rows(rows, trying):
-    trying(Trial(((4,),), least_rows=600))
-    assert len(quick_search(planned(rows, epochs=2))[1]) == 1
-    plan = planned(rows.take(np.arange(599, dtype=np.int32)), epochs=2)
-    assert quick_search(plan) == (plan, [])
-
-
 def test_options_of_factors_are_tried_only_if_there_are_some(rows, trying):
     trying(Trial(((10.0,),), absolute=True), "l2_v")
     assert [one.value for one in quick_search(planned(rows, epochs=2))[1]] == [10.0]
     assert quick_search(planned(rows, model="linear", epochs=2))[1] == []
 
 
-def test_a_run_that_is_not_cheap_does_not_search(rows, trying, monkeypatch):
+def test_a_run_that_is_not_cheap_searches_on_a_part_of_its_rows(rows, trying, monkeypatch):
     trying(Trial(((4,),)))
     plan = planned(rows, epochs=2)
-    work = rows.take(np.arange(450, dtype=np.int32)).nnz * 2
-    for limit, tried in ((rows.nnz * 2, 1), (work, 0)):
-        monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", limit)
-        assert len(quick_search(plan)[1]) == tried
+    monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", rows.nnz * 2 / 3)
+    for least, used in ((100, 150), (200, 225), (300, 0)):
+        monkeypatch.setattr(searching, "LEAST_ROWS", least)
+        assert [one.rows for one in quick_search(plan)[1]] == [used]
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.8])
@@ -232,7 +223,8 @@ def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, r
     assert part.spec.values["l2_v"] == pytest.approx(3 * usual)
     monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", visits(plan) / 2.5)
     compared = QuickSearch.compared
-    monkeypatch.setattr(QuickSearch, "compared", lambda *given: (True, compared(*given)[1]))
+    monkeypatch.setattr(QuickSearch, "compared", lambda *given, **more: (True, compared(*given, **more)[1]))
+    monkeypatch.setattr(searching, "LEAST_ROWS", 100)
     chosen, tried = quick_search(plan)
     assert [(one.option, one.value, one.usual, one.rows) for one in tried] == [
         ("l2_v", 4 * usual, usual, plan.source.count // 3),
@@ -242,14 +234,11 @@ def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, r
     assert chosen.spec.values == {**plan.spec.values, "l2_v": 16 * usual}
     assert (chosen.source, chosen.transform, chosen.refit_epochs) == (plan.source, plan.transform, None)
     assert quick_search(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
-    assert quick_search(planned(noise))[1] == []
-    trying(Trial(((4,),), absolute=True), "rank", "cd")
-    assert quick_search(plan)[1] == []  # a part of the rows needs fewer factors
 
 
 def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path):
     """It has the kind, the options and the epochs of the refit that the first process has chosen."""
-    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries={"l2_v": Trial(((10,),))}))
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries={"l2_v": Trial(((10,),))}, rivals={}))
     alternatives = make_spec("linear", None, None, {}), make_spec("poly2", None, None, {})
     found = []
     for settings, options in (({}, {"learning_rate": 0.5, "epochs": 30}), ({"alternatives": alternatives}, {})):
@@ -267,7 +256,7 @@ def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path)
             patch.setattr(automatic, "choose", None)
             same, kept = automatic.choose_once(begun(), again)
         assert (same.spec, same.refit_epochs) == (plan.spec, plan.refit_epochs)
-        assert kept.kept == {one.option: one.value for one in searched.values if one.chosen}
+        assert kept.kept == {k: v for one in searched.values if one.chosen for k, v in one.options.items()}
         found.append((plan.spec.model, plan.spec.given >= {"l2_v"}, plan.refit_epochs is not None))
         again.belongs_to(same, refits(same))
     first.choices["options"] = {"l2_v": 0.5}
@@ -318,8 +307,9 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
     ("better", "errors", "folds", "chosen"),
     [
         ([0.9, 0, 0, 0], 1, 1, True),
-        ([-0.01, 0.9, 0.9, 0.9], 1, 1, False),
-        ([0.01, -0.05, 0.9, 0.9], 1, 2, False),
+        ([-0.05, 0.9, 0.9, 0.9], 1, 1, False),
+        ([-0.01, 0.9, 0.9, 0.9], 1, 2, True),
+        ([0.01, -0.15, 0.9, 0.9], 1, 2, False),
         ([0.01, 0.01, 0.01, 0.01], 1, 4, False),
         ([0.03, 0.03, 0.03, 0.03], 1, 4, True),
         ([0.06, 0.06, 0.06, 0.06], 1, 2, True),
@@ -337,13 +327,13 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
     plans = folds_of(planned(rows, epochs=2))
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    assert comparing(usual, 2).compared(other, errors) == (chosen, folds)
+    assert comparing(usual, 2).compared(other, usual, 4, errors) == (chosen, folds)
 
 
 def comparing(usual, most):
-    """A search whose best values have these runs, with at most `most` epochs."""
+    """A search whose runs have at most `most` epochs."""
     search = QuickSearch(usual.plan, SearchLimits())
-    search.best, search.most = usual, most
+    search.most = most
     return search
 
 
@@ -358,29 +348,57 @@ class Foretold(Candidate):
         self.reached = TrialResult(2, 1.0, (), ended=False)
 
 
-def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
-    """This is one training: so much work, and no more, may all other values take."""
-    folds = [fold_plans(planned(rows, learning_rate=r, epochs=200), 4) for r in (0.3, 0.003)]
-    usual, other = map(Candidate, folds)
+@pytest.fixture
+def patient(monkeypatch):
+    """Runs that are behind others go on."""
+    monkeypatch.setattr(FoldFit, "_is_behind", lambda *given: False)
+
+
+def test_another_value_has_as_many_epochs_as_the_usual_run_and_its_refit(rows, patient):
+    """This is one training; the run of another solver has the work of several."""
+    plans = planned(rows, learning_rate=0.3, epochs=200), planned(rows, learning_rate=0.003, epochs=200)
+    usual, other = (Candidate(fold_plans(plan, 4)) for plan in plans)
     best = job.train(usual.plan).best
     usual.first(1, lambda fold: 200)
     own = usual.runs[0].epochs + best
     assert usual.runs[0].epochs < own < 200
     search = comparing(usual, 200)
-    search.compared(other, 1.0)
+    search.compared(other, usual)
     assert other.runs[0].epochs == own
-    assert search.left(0) == 0
+    by_sgd = Candidate([planned(rows, "sgd", learning_rate=1e-6, epochs=200)])
+    search.compared(by_sgd, usual, trainings=2)
+    assert by_sgd.runs[0].epochs == 2 * own
 
 
-def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
+def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows, patient):
     """Otherwise, values with which a model learns slowly would lose to one that has overfit within few epochs."""
     usual, other = (
         Candidate([planned(rows, learning_rate=r, epochs=epochs)]) for r, epochs in ((0.3, 2), (0.003, 200))
     )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
-    comparing(usual, 200).compared(other, 1.0)
+    comparing(usual, 200).compared(other, usual)
     assert other.runs[0].epochs == LEAST_EPOCHS
+
+
+def test_a_run_that_is_clearly_behind_another_one_after_as_many_epochs_ends_early(rows):
+    usual, slow, same = (Candidate([planned(rows, learning_rate=r, epochs=20)]) for r in (0.3, 0.003, 0.3))
+    usual.first(1, lambda fold: 20)
+    for other, epochs in ((slow, 4), (same, usual.runs[0].epochs)):
+        assert comparing(usual, 20).compared(other, usual) == (False, 1)
+        assert other.runs[0].epochs == epochs
+        assert other.runs[0].behind == (other is slow)
+
+
+def test_a_search_ends_with_its_work(rows, monkeypatch):
+    """A run that would end before the best one has learned is not made; what was tried by then counts."""
+    plan = planned(rows, epochs=20)
+    found = quick_search(plan)[1]
+    assert {one.option for one in found} == {"learning_rate", "l2_v", "learning_rate_w", "l2"}  # the rank is given
+    monkeypatch.setattr(searching, "MOST_WORK_OF_SEARCH", 45 * work_of(plan))
+    assert 0 < len(quick_search(plan)[1]) < len(found)
+    monkeypatch.setattr(searching, "MOST_WORK_OF_SEARCH", 10 * work_of(plan))
+    assert quick_search(plan)[1] == []
 
 
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
@@ -413,7 +431,7 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     options = {"rank": 16, "init_std": 0.5, "epochs": 20}
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = quick_search(plan)
-    assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
+    assert ("l2_v", 10.0) in [(one.option, one.value) for one in found if one.chosen]
     linear = planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)
     assert metric_of(chosen) == pytest.approx(metric_of(linear), rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)
@@ -421,10 +439,9 @@ def test_interactions_that_fit_noise_are_left_out(rng):
 
 @pytest.mark.parametrize("solver", ["adagrad", "fobos"])
 def test_a_model_without_interactions_need_not_be_clearly_better(rows, solver):
-    """Ranks and the step size of weights come after that: they depend on whether there are interactions."""
-    tried = dict(searching.trials(planned(rows.take(np.arange(600, dtype=np.int32)), solver)))
-    assert tried["l2_v"].errors == (0,)
-    assert list(SOLVERS[solver].tries) == ["l2_v", "rank", "learning_rate_w"]
+    """Ranks come after that: they depend on whether there are interactions."""
+    assert SOLVERS[solver].tries["l2_v"].errors == (0,)
+    assert [SOLVERS[solver].tries[option].early for option in ("l2_v", "rank")] == [True, False]
 
 
 def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
@@ -462,24 +479,6 @@ def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver, by
     assert metric_of(chosen) < 0.8 * metric_of(plan)
 
 
-def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(rng, monkeypatch):
-    def tried(rows, model="fm", **options):
-        plan = job.plan(
-            rows, make_spec(model, "adagrad", None, {"epochs": 100, **options}), holdout=0.25, quick_search=True
-        )
-        return "rank" in dict(searching.trials(plan)), plan
-
-    found, plan = tried(factored(rng, 4, columns=5))
-    assert found
-    assert not tried(factored(rng, 4, columns=4))[0]
-    assert not tried(factored(rng, 4), rank=8)[0]
-    assert not tried(factored(rng, 4), "linear")[0]
-    visits = 2 * 100 * plan.source.nonzeros * 8
-    for most, few in ((visits, True), (visits - 1, False)):
-        monkeypatch.setattr(searching, "MOST_VISITS_OF_RUN", most)
-        assert ("rank" in dict(searching.trials(plan))) == few
-
-
 def test_glfm_keeps_the_weights_of_rare_features(rng, by_default):
     """Effects of many users and items are added, and each has few rows."""
     users, items = rng.integers(100, size=600), rng.integers(100, 200, size=600)
@@ -510,23 +509,30 @@ def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
     assert metric_of(chosen) < metric_of(plan)
 
 
-def test_a_solver_is_a_value_like_others_and_has_values_of_its_own(rows, monkeypatch, tmp_path):
-    """One step of coordinate descent is far better than one of AdaGrad with small steps. What is chosen is kept."""
-    for name, tries in (("adagrad", {"solver": Trial((("cd",),), absolute=True)}), ("cd", {"l2_w": Trial(((10,),))})):
-        monkeypatch.setitem(SOLVERS, name, replace(SOLVERS[name], tries=tries))
-    monkeypatch.setitem(SOLVERS, "cd", replace(SOLVERS["cd"], patience=13))
+def test_another_solver_is_compared_with_the_values_that_it_needs(rows, monkeypatch, tmp_path):
+    """One step of coordinate descent is far better than one of AdaGrad with small steps, and better still without
+    strong penalty. What is chosen is kept."""
+    early = {"l2_w": Trial(((1 / 100,),), early=True)}
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries={}, rivals={"cd": 0.0}))
+    monkeypatch.setitem(SOLVERS, "cd", replace(SOLVERS["cd"], tries=early, patience=13))
+    monkeypatch.setitem(SOLVERS["cd"].defaults, "l2_w", strong := 0.1)
 
     def begun():
         return planned(rows, None, epochs=5, seed=1)
 
     plan, keeper = begun(), Checkpoint(str(tmp_path / "c"), np.inf)
     chosen = automatic.choose_once(plan, keeper)[0]
-    tried = automatic.choose(begun())[1].values
+    (tried,) = automatic.choose(begun())[1].values
     by_cd = planned(rows, "cd", epochs=5, seed=1)
-    assert [(one.option, one.usual) for one in tried] == [("solver", "adagrad"), ("l2_w", by_cd.spec.values["l2_w"])]
-    assert (tried[0].value, tried[0].chosen, tried[0].found) == ("cd", True, pytest.approx(metric_of(by_cd)))
+    assert by_cd.spec.values["l2_w"] == strong
+    by_cd = planned(rows, "cd", epochs=5, seed=1, l2_w=strong / 100)
+    assert (tried.options, tried.usual) == ({"solver": "cd", "l2_w": pytest.approx(strong / 100)}, "adagrad")
+    assert tried.chosen
     assert chosen.spec.solver == "cd"
     assert chosen.validation.patience == by_cd.validation.patience != plan.validation.patience
+    assert metric_of(chosen) == pytest.approx(metric_of(by_cd))
     assert metric_of(chosen) < 0.9 * metric_of(plan)
     assert automatic.choose_once(begun(), keeper)[0].spec == chosen.spec
     assert quick_search(planned(rows, None, epochs=5, learning_rate=0.05))[1] == []  # cd has no such option
+    assert quick_search(planned(rows, epochs=5, seed=1))[1] == []  # the solver is given
+    assert quick_search(planned(rows, None, {"keep_state": True}, epochs=5, seed=1))[1] == []

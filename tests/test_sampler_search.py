@@ -6,7 +6,7 @@ import pytest
 from test_auto import planned as planned_with_alternatives
 from test_auto import signs
 
-from fmcli.choosing import search
+from fmcli.choosing import automatic, search
 from fmcli.choosing.automatic import choose
 from fmcli.choosing.budget import MANY_VISITS, epochs_of
 from fmcli.choosing.fitting import Events, fit
@@ -123,6 +123,7 @@ def test_a_sampler_is_compared_by_the_values_of_its_quick_search_once(monkeypatc
         return with_values(plan, deadline)
 
     monkeypatch.setattr(search, "with_values", recorded)
+    monkeypatch.setattr(automatic, "is_better", lambda *given: False)
     monkeypatch.setattr(search.Search, "choose", lambda self: next(one for one in self.candidates if one.samples))
     plan = planned_with_alternatives(effects_of_users_and_items(), {"epochs": SWEEPS}, {"quick_search": True})
     chosen, found = choose(plan)

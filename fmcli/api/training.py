@@ -308,8 +308,7 @@ class Recording(EpochListener):
             words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
             LOG.info("compared: %s by %s: %s %s%s", *words)
         for one in searched.values:
-            tried = one.option, one.value, one.metric, one.found, one.usual, one.before
-            LOG.info("quick search: %s %s: %s %s, with %s %s", *tried)
+            LOG.info("quick search: %s: %s %s, with %s %s", one.options, one.metric, one.found, one.usual, one.before)
 
     def refitting(self, plan: Plan) -> None:
         LOG.info("training on all rows for the %d epochs that held-out rows have chosen", plan.spec.values["epochs"])

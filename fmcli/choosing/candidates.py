@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fmcli.choosing.budget import LEAST_EPOCHS, work
 from fmcli.choosing.plans import thinned
-from fmcli.choosing.runs import FoldFit, LateError, Room, value_of
+from fmcli.choosing.runs import DECIDED, FoldFit, LateError, Room, value_of
 from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
@@ -30,9 +30,9 @@ from fmcli.training.trained import Epoch
 MARGIN = 2.0
 # Candidates are as good as each other if their difference is at most this many standard errors.
 TIE = 1.0
-# Other folds follow as long as another candidate is better, but by fewer standard errors than DECIDED; if it wins
-# whatever the error, also as long as it is worse by fewer than UNDECIDED.
-DECIDED, UNDECIDED = 2.0, 1.0
+# Other folds follow as long as another candidate is better by fewer standard errors than DECIDED, or worse by fewer
+# than UNDECIDED.
+UNDECIDED = 1.0
 
 
 @dataclass(frozen=True)
@@ -211,16 +211,21 @@ class Candidate:
                 return TrialResult(0, None, (), ended=True)
         return self._so_far()
 
-    def first(self, folds: int, epochs: Callable[[int], int]) -> None:
+    def first(self, folds: int, epochs: Callable[[int], int], rival: FoldFit | None = None) -> None:
         """Reach the result of the first folds, of which those that have not begun are trained for so many epochs, by
-        their number, and do not go on. Raises LateError."""
+        their number, and do not go on. rival : see FoldFit.train. Raises LateError."""
         for number, run in enumerate(self.runs[:folds]):
-            self.failed = self.failed or not (run.epochs or run.train(epochs(number)))
+            self.failed = self.failed or not (run.epochs or run.train(epochs(number), rival=rival))
             run.keep_nothing()
         runs = self.runs[: 0 if self.failed else folds]
         value = value_of(self._together(folds), self.chooser) if runs else None
         most, best = max((run.epochs for run in runs), default=0), tuple(run.best for run in runs)
         self.reached = TrialResult(most, value, best, all(run.ended for run in runs))
+
+    @property
+    def work_of_fold(self) -> int:
+        """The work of an epoch of a fold."""
+        return work(self.plan)
 
     def one_training(self, fold: int) -> int:
         """Return the epochs of one training on a fold, whose run has been made: its own, and those of its refit; at
@@ -342,5 +347,6 @@ class Candidate:
             return self.rank() < other.rank(), True
         errors = errors if other.runs[0].learned else 0.0
         found = difference(self.chooser, own, theirs, self.plan.settings.threads)
-        worst = 0.0 if errors else UNDECIDED * found.error
-        return found.better_by(errors), found.worse >= worst or -found.worse > max(DECIDED, errors) * found.error
+        return found.better_by(errors), found.worse >= UNDECIDED * found.error or -found.worse > max(
+            DECIDED, errors
+        ) * found.error

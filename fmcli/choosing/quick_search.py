@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.budget import epochs_of, have_most_features
+from fmcli.choosing.budget import epochs_of
 from fmcli.choosing.candidates import Candidate, SearchLimits
-from fmcli.choosing.plans import can_compare, choices_of, fold_plans, is_free, number_of_folds, terms_of, thinned
-from fmcli.choosing.runs import LateError, Room
+from fmcli.choosing.plans import (
+    can_compare,
+    choices_of,
+    chosen_values,
+    fold_plans,
+    is_free,
+    number_of_folds,
+    terms_of,
+    thinned,
+)
+from fmcli.choosing.runs import FoldFit, LateError, Room
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
-from fmcli.training.planning import STRENGTHS, Plan, of_run, with_options
-from fmcli.training.setup.settings import rank_of
+from fmcli.registry.specs import SOLVER
+from fmcli.training.planning import Plan, of_run, with_options
 from fmcli.training.several.refit import affordable, share_of
 
 if TYPE_CHECKING:
@@ -28,16 +37,15 @@ if TYPE_CHECKING:
 class TriedValue:
     """The result of a comparison.
 
-    option, value : the other value that was tried.
-    usual : the value of the plan.
+    options : the option and its other value that was tried, and others that were tried together with it.
+    usual : the value of that option in the plan.
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
     chosen : whether the other value is better.
     folds : how many times other rows were held out until it was clear.
     rows : how many rows the runs were trained on, if these were a subset; 0: all.
     """
 
-    option: str
-    value: Any
+    options: Mapping[str, Any]
     usual: Any
     metric: str
     found: float | None
@@ -46,12 +54,22 @@ class TriedValue:
     folds: int
     rows: int = 0
 
+    @property
+    def option(self) -> str:
+        """The option whose other value was tried."""
+        return next(iter(self.options))
+
+    @property
+    def value(self) -> Any:
+        """The other value of that option."""
+        return self.options[self.option]
+
 
 def searches(plan: Plan) -> bool:
     """Return whether a run tries other values: it has held-out rows, or other validation data, begins from start
-    values, has no deadline, and a run takes little time, or says what to take if it is on a subset of the rows."""
+    values, has no deadline, and takes little time, or can be made on a part of the rows."""
     may = plan.settings.quick_search and can_compare(plan) and plan.spec.values["epochs"] > 1
-    return may and (affordable(plan) or has_penalties_per_row(plan))
+    return may and (affordable(plan) or plan.source.in_memory)
 
 
 def has_penalties_per_row(plan: Plan) -> bool:
@@ -65,131 +83,211 @@ def has_penalties_per_row(plan: Plan) -> bool:
     return plan.source.in_memory and not plan.spec.by_rows and not plan.spec.solver_entry.is_sampler
 
 
-def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[TriedValue]]:
-    """Return the plan with better values of options, and what was tried: nothing after the deadline."""
+def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list[TriedValue]]:
+    """Return the run with a better solver and better values of options, and what was tried: nothing after the
+    deadline."""
+    limits = SearchLimits(deadline=deadline, room=Room(0))
+    usual = Leader(plan, Candidate([plan], limits=limits))
     if not searches(plan):
-        return plan, []
-    search = QuickSearch(plan, SearchLimits(deadline=deadline, room=Room(0)))
+        return usual, []
+    search = QuickSearch(plan, limits)
     try:
         return search.run(), search.found
     except LateError:
-        return plan, search.found
+        return usual, search.found
+
+
+# What a search may cost: so much work, about a second, on a part of the rows if a run on all of them takes longer, but
+# at least so many. The run of another solver may have as many epochs as so many trainings of the best one so far.
+MOST_WORK_OF_SEARCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 20_000, 2
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best solver and values so far.
+
+    plan : the run on all rows.
+    runs : the runs on the rows of the search.
+    """
+
+    plan: Plan
+    runs: Candidate
 
 
 class QuickSearch:
-    """A search for better values of options, one option after the other.
+    """A search for a better solver and better values of options, one after the other.
 
-    plan : the run with the best values so far, on all rows.
-    part : the run with the usual values, on all rows or a part of them.
-    rows : how many rows its runs are trained on, if these are a part; 0: all.
-    most : how many epochs a run has at most.
+    plan : the usual run, on all rows; part : the same on all rows or a part of them.
+    rows : the number of rows of the part; 0: all.
+    most : the largest number of epochs of a run; left : the work that is left.
     found : what was tried.
-    best : the runs with the best values so far, on these rows; others : those that were compared with them.
     """
 
-    best: Candidate
-
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
-        share = share_of(plan)
+        share = max(1, min(share_of(plan), plan.source.count // LEAST_ROWS))
         self.plan, self.limits = plan, limits
         self.part = plan if share == 1 else thinned(plan, share)
         self.rows = 0 if share == 1 else self.part.source.count
-        self.most, self.found, self.others = epochs_of(self.part), list[TriedValue](), list[Candidate]()
+        self.most, self.found = epochs_of(self.part), list[TriedValue]()
+        self.left = share * MOST_WORK_OF_SEARCH
 
-    def run(self) -> Plan:
-        """Try the values; return the plan with the best ones. Raises LateError."""
-        if not any(trials(self.plan)) and number_of_folds(self.plan) == 1:
-            return self.plan
-        if self.rows:
+    def run(self) -> Leader:
+        """Try solvers and values; return the best ones. Raises LateError."""
+        runs, solvers = self.candidate([self.part]), other_solvers(self.plan)
+        if not solvers and not any(trials(self.plan)) and number_of_folds(self.plan) == 1:
+            return Leader(self.plan, runs)
+        if self.rows and has_penalties_per_row(self.plan):
             first_epoch = self.candidate([self.part])  # with the penalties of all rows
             first_epoch.first(1, lambda fold: 1)
             if not first_epoch.runs[0].is_worse_than_constant:
-                return self.plan
+                return Leader(self.plan, runs)
             self.part = with_options(self.part, {})
-        self.best = self.candidate([self.part])
-        self.best.first(1, lambda fold: self.most)
-        folds = number_of_folds(self.plan, self.best.runs[0].epochs or self.most)
-        self.best.add(fold_plans(self.part, folds)[1:])
-        done = set[str]()
-        while untried := [one for one in trials(self.plan) if one[0] not in done]:  # a solver has options of its own
-            option, trial = untried[0]
-            done.add(option)
-            self.others = []
-            any(self.follow(option, trial, *one) for one in zip(trial.paths, trial.errors, strict=True))
-        epochs = refit_epochs_of(self.best, self.most)
-        return self.plan if epochs is None else replace(self.plan, refit_epochs=epochs)
+            runs = self.candidate([self.part])
+        runs.first(1, lambda fold: self.most)
+        folds = number_of_folds(self.plan, runs.runs[0].epochs or self.most)
+        runs.add(fold_plans(self.part, folds)[1:])
+        usual = Leader(self.plan, runs)
+        leader = self.with_values(usual, folds, early=True)
+        for solver, errors in solvers.items():
+            leader = self.with_solver(solver, errors, usual, leader)
+        leader = self.with_values(leader, folds, early=False)
+        epochs = refit_epochs_of(leader.runs, self.most)
+        return leader if epochs is None else replace(leader, plan=replace(leader.plan, refit_epochs=epochs))
+
+    def with_solver(self, solver: str, errors: float, usual: Leader, leader: Leader) -> Leader:
+        """Return the leader, or another solver that is better, with the values that it needs before it is compared:
+        these are chosen on one fold."""
+        try:
+            plan, first = (with_options(one, {SOLVER: solver}) for one in (usual.plan, usual.runs.plan))
+        except UsageError:  # the solver does not suit the run
+            return leader
+        runs = self.candidate([of_run(first, fold) for fold in usual.runs.plans])
+        other, tried = Leader(plan, runs), len(self.found)
+        trainings, folds = TRAININGS_OF_SOLVER, len(runs.runs)
+        compared = self.compared(other.runs, leader.runs, 1, errors, trainings)
+        if not other.runs.failed and not other.runs.runs[0].behind:
+            other = self.with_values(other, 1, early=True)
+            compared = self.compared(other.runs, leader.runs, folds, errors, trainings)
+        del self.found[tried:]
+        before = chosen_values(usual.plan)
+        own = {name: value for name, value in chosen_values(other.plan).items() if name not in before}
+        return self.decided(other, leader, own, compared)
+
+    def with_values(self, leader: Leader, folds: int, *, early: bool) -> Leader:
+        """Return the leader with better values of options: those that a solver needs before it is compared with others,
+        or the rest."""
+        for option, trial in trials(leader.plan):
+            if trial.early is early:
+                paths = zip(trial.paths, trial.errors, strict=True)
+                better = (self.follow(option, trial.absolute, *path, leader, folds) for path in paths)
+                leader = next((one for one in better if one is not leader), leader)
+        return leader
+
+    def follow(
+        self, option: str, absolute: bool, path: Sequence[float], errors: float, leader: Leader, folds: int
+    ) -> Leader:
+        """Return the leader with the last value of a path up to which each is better than the one before."""
+        usual = [choices_of(plan.spec)[option] for plan in (leader.plan, leader.runs.plan)]
+        for value in path:
+            of_all, of_part = (type(one)(value if absolute else value * one) for one in usual)
+            try:
+                plan = with_options(leader.plan, {option: of_all})
+                first = with_options(leader.runs.plan, {option: of_part})
+            except UsageError:  # a solver does not take an option that was given
+                break
+            runs = self.candidate([of_run(first, fold) for fold in leader.runs.plans])
+            other, before = Leader(plan, runs), leader
+            compared = self.compared(runs, leader.runs, folds, errors)
+            leader = self.decided(other, leader, {option: of_all}, compared)
+            if leader is before:
+                break
+        return leader
+
+    def decided(self, other: Leader, leader: Leader, options: Mapping[str, Any], compared: tuple[bool, int]) -> Leader:
+        """Return the better one of two, and note what was tried, unless no work was left for it. compared : what the
+        method of this name returned for them."""
+        (chosen, folds), runs = compared, other.runs
+        if folds:
+            for one in (runs, leader.runs):
+                one.first(folds, lambda fold: 0)
+            usual = choices_of(leader.plan.spec)[next(iter(options))]
+            metrics = runs.chooser, runs.reached.value, leader.runs.reached.value
+            self.found.append(TriedValue(options, usual, *metrics, chosen, folds, self.rows))
+        return other if chosen else leader
+
+    def compared(
+        self, other: Candidate, best: Candidate, folds: int = 1, errors: float = 1.0, trainings: int = 1
+    ) -> tuple[bool, int]:
+        """Return whether a candidate is better than the best one so far, and on how many folds they were compared: as
+        many as it takes until it is clearly better, or is not better.
+
+        errors : see Trial.
+        trainings : each run may have as many epochs as so many trainings of the best one.
+        """
+        for fold in range(folds):
+            self.train(best, fold, self.most)
+            epochs = min(self.most, trainings * best.one_training(fold), self.left // other.work_of_fold)
+            if not self.train(other, fold, epochs, best.runs[fold]):
+                return False, fold  # it would end before the best one has learned
+            if other.failed or other.runs[fold].behind:
+                return False, fold + 1
+            chosen, is_clear = other.judged(best, errors, fold + 1)
+            if is_clear:
+                return chosen, fold + 1
+        return chosen, folds
+
+    def train(self, candidate: Candidate, fold: int, epochs: int, rival: FoldFit | None = None) -> bool:
+        """Make the run of a candidate on a fold, unless it is made; return whether there is one. rival : see
+        FoldFit.train."""
+        before = candidate.runs[fold].epochs
+        least = 1 if rival is None or rival.plan.spec.solver != candidate.plan.spec.solver else rival.best
+        if not before and epochs < max(1, least):
+            return False
+        candidate.first(fold + 1, lambda fold: epochs, rival)
+        self.left -= (candidate.runs[fold].epochs - before) * candidate.work_of_fold
+        return True
 
     def candidate(self, plans: Sequence[Plan]) -> Candidate:
         """Return the candidate of the plans of folds."""
         return Candidate(plans, limits=self.limits)
 
-    def follow(self, option: str, trial: Trial, path: Sequence[float | str], errors: float) -> bool:
-        """Try the values of a path, as long as each is better than the one before; return whether one was taken."""
-        usual, taken = [choices_of(one.spec)[option] for one in (self.best.plan, self.plan)], False
-        for value in path:
-            of_part, of_all = (type(one)(value if trial.absolute else value * one) for one in usual)
-            if self.left(0) < 1:
-                break
-            try:
-                first = with_options(self.best.plan, {option: of_part})
-            except UsageError:  # a solver does not take an option that was given
-                break
-            other = self.candidate([of_run(first, fold) for fold in self.best.plans])
-            chosen, folds = self.compared(other, errors)
-            before, metrics = choices_of(self.plan.spec)[option], (other.reached.value, self.best.reached.value)
-            self.found.append(TriedValue(option, of_all, before, other.chooser, *metrics, chosen, folds, self.rows))
-            if not chosen:
-                break
-            taken, self.best, self.others = True, other, []
-            self.plan = with_options(self.plan, {option: of_all})
-        return taken
-
-    def compared(self, other: Candidate, errors: float) -> tuple[bool, int]:
-        """Return whether another value is better than the best one so far, and on how many folds they were compared: as
-        many as it takes until it is clearly better, or is not better. errors : see Trial."""
-        self.others.append(other)
-        for folds in range(1, len(self.best.runs) + 1):
-            self.best.first(folds, lambda fold: self.most)
-            if self.left(folds - 1) < 1:
-                return False, folds
-            other.first(folds, lambda fold: min(self.most, self.left(fold)))
-            chosen, is_clear = other.judged(self.best, errors, folds)
-            if is_clear:
-                break
-        return chosen, folds
-
-    def left(self, fold: int) -> int:
-        """Return how many epochs on a fold one training of the best values leaves to others: together they have one."""
-        taken: int = sum(other.runs[fold].epochs for other in self.others)
-        return self.best.one_training(fold) - taken
-
 
 def refit_epochs_of(best: Candidate, most: int) -> int | None:
-    """Return the median of the best epochs on several folds, for a refit, if it is known: half of the runs would have
-    gone on otherwise."""
-    if (folds := len(best.runs)) < 2:
+    """Return the median of the best epochs on several folds, for a refit, if it is known: some runs would have gone
+    on otherwise."""
+    if len(best.runs) < 2:
         return None
-    best.first(folds, lambda fold: most)
-    ended = not best.failed and all(run.ended for run in best.runs)
-    return int(np.median([run.best for run in best.runs])) or None if ended else None
+    for fold, run in enumerate(best.runs):
+        best.first(fold + 1, lambda fold: most)
+        if best.failed or not run.ended:
+            return None
+    return int(np.median([run.best for run in best.runs])) or None
 
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
     """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
-    linear weights, or of factors, need some; on a subset of the rows, they are penalties."""
-    spec, terms, whole = plan.spec, terms_of(plan), affordable(plan)
-
-    def suits(option: str, trial: Trial) -> bool:
-        has_terms = option in choices_of(spec) and terms.get(option[-2:], True) and (whole or option in STRENGTHS)
-        enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
-        return has_terms and is_free(spec, option) and enough
-
+    linear weights, or of factors, need some."""
+    spec, terms = plan.spec, terms_of(plan)
     kind = MODELS[spec.model].tries
-    tried = {**kind, **spec.solver_entry.tries, **kind}  # options of the kind first
-    yield from ((option, trial) for option, trial in tried.items() if suits(option, trial))
+    for option, trial in {**kind, **spec.solver_entry.tries, **kind}.items():  # options of the kind first
+        has_terms = option in choices_of(spec) and terms.get(option[-2:], True)
+        if has_terms and is_free(plan.settings.spec, option):
+            yield option, trial
 
 
-def is_small_and_dense(plan: Plan) -> bool:
-    """Return whether rows have most features, and a run with twice the work takes no more than any may."""
-    work = 2 * plan.spec.values["epochs"] * plan.facts["nonzeros"] * rank_of(plan.spec)
-    return work <= MOST_VISITS_OF_RUN and have_most_features(plan)
+def other_solvers(plan: Plan) -> Mapping[str, float]:
+    """Return the solvers with which a run's is compared, and their margins: none if the solver was given, the model
+    file is to keep its state, or the rows are not in memory."""
+    settings = plan.settings
+    free = is_free(settings.spec, SOLVER) and not settings.choices.keep_state and plan.source.in_memory
+    return plan.spec.solver_entry.rivals if free else {}
+
+
+def possible_plans(plan: Plan) -> Iterator[Plan]:
+    """Yield the plans, on all rows, of the solvers that a search may choose, with the largest rank."""
+    for solver in (plan.spec.solver, *other_solvers(plan)):
+        with suppress(UsageError):
+            other = plan if solver == plan.spec.solver else with_options(plan, {SOLVER: solver})
+            more = [max(map(max, trial.paths)) for option, trial in trials(other) if option == "rank"]
+            ranks = {"rank": int(more[0] * other.spec.values["rank"])} if more and more[0] > 1 else {}
+            yield with_options(other, ranks) if ranks else other

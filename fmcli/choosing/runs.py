@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fmcli.errors import DivergedError, NotEnoughMemoryError
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
+from fmcli.scoring.paired import difference
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
 from fmcli.training.baseline import Baseline
@@ -26,6 +27,10 @@ from fmcli.training.trained import Epoch
 
 # A run has learned nothing if its metric differs from the best constant's by less than this part of it.
 NOTHING = 1e-3
+# A difference of more standard errors than this is clear.
+DECIDED = 2.0
+# A run that needs this many times the epochs of another one may still end better.
+SLOWER = 4
 
 
 def of_epochs(spec: Spec, epochs: int) -> Spec:
@@ -140,7 +145,10 @@ class FoldFit:
     baseline : the best constant.
     sparsity, parameters : of the best epoch; parameters only if another run follows.
     best : the best epoch; ended : whether more epochs would change nothing.
+    behind : whether it has ended early, because it was clearly behind another run.
     """
+
+    behind = False
 
     def __init__(
         self,
@@ -165,17 +173,30 @@ class FoldFit:
         """Whether its first epochs say little."""
         return self.plan.spec.solver_entry.is_sampler
 
-    def train(self, epochs: int, threads: int | None = None) -> bool:
-        """Train up to the given number of epochs. Return whether it was possible. Raises LateError."""
+    def train(self, epochs: int, threads: int | None = None, rival: FoldFit | None = None) -> bool:
+        """Train up to the given number of epochs. Return whether it was possible.
+
+        rival : another run on the same fold, which has ended; this one ends early if it is clearly behind.
+
+        Raises LateError.
+        """
         seen, made = 0 if self._keeper.progress is None else self.epochs, list[Epoch]()
         self._keeper.until = epochs
         plan = self._of_epochs(epochs, threads)
         validation = plan.validation
         assert validation is not None
+
+        def after(epoch: Epoch) -> bool:
+            made.append(epoch)
+            self.behind = rival is not None and self._is_behind(rival, plan, made)
+            return self.behind
+
         # Row solvers end within an epoch by themselves, with the parameters at that point.
         watch = Observer() if plan.spec.by_rows or self.deadline is None else Watch(self.deadline)
         try:
-            trained = train(plan, made.append, watch, Checkpointer() if self.samples else self._keeper)
+            trained = train(
+                plan, made.append if rival is None else after, watch, Checkpointer() if self.samples else self._keeper
+            )
         except (DivergedError, NotEnoughMemoryError):
             return False
         finally:
@@ -192,6 +213,21 @@ class FoldFit:
         if trained.out_of_time and self.epochs < epochs:
             raise LateError
         return True
+
+    def _is_behind(self, rival: FoldFit, plan: Plan, made: Sequence[Epoch]) -> bool:
+        """Return whether the run of a plan, with the epochs that it has made, is clearly worse than another one was
+        after a quarter of its epochs: it learns not even a quarter as fast. It is compared after 4, 8, 16 .. epochs."""
+        epochs, validation = len(made), plan.validation
+        if self.samples or epochs < SLOWER or epochs & (epochs - 1) or rival.outcome is None:
+            return False
+        assert validation is not None
+        best = max if metric_of(validation.chooser).larger_is_better else min
+        own = best(epoch.valid[validation.chooser] for epoch in made)
+        theirs = best(rival.values[: epochs // SLOWER])
+        if best(own, theirs) == own:
+            return False
+        error = difference(validation.chooser, validation.outcome(plan.model), rival.outcome).error
+        return abs(own - theirs) > DECIDED * error
 
     @property
     def constant(self) -> float:

@@ -39,6 +39,8 @@ HOPELESS = 10.0
 # With a deadline, each run takes at most such a part of the time that is left after the usual one, which itself took
 # so many seconds at least, and all those by usual options half of it.
 PART_OF_TIME, MOMENT = 6, 1e-6
+# For so many other kinds, the best ones by their usual options, better options are searched before one is chosen.
+FINALISTS = 3
 # Options are drawn for at most so many kinds and solvers, and the best half of these is left after each round.
 MOST_KINDS = 4
 # A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs; that
@@ -220,7 +222,7 @@ class Search:
         """Return the candidate of a solver that samples with the values that its quick search chooses: only one chain
         is long enough to be compared. Raises LateError."""
         self.watch.check()
-        plan = with_values(sampler.plan, self.request.deadline)[0]
+        plan = with_values(sampler.plan, self.request.deadline)[0].plan
         values = chosen_values(plan)
         return Candidate(self.folds_of(plan), sampler.number, values, self.limits) if values else sampler
 
@@ -371,6 +373,13 @@ class Search:
         asked: int = candidate.plan.spec.values["epochs"]
         most = min(asked, max(1, self.most // candidate.work))
         return max(1, most if candidate.samples else most // int(REDUCTION ** (RUNGS - 1 - rung)))
+
+    @property
+    def finalists(self) -> list[Candidate]:
+        """The usual run, and the best ones of other kinds, without those of solvers that sample."""
+        ranked = sorted((one for one in self.alternatives if one.begun and not one.samples), key=Candidate.rank)
+        kinds = {one.plan.spec.model: one for one in reversed(ranked) if one.reached.value is not None}
+        return [self.usual, *sorted(kinds.values(), key=Candidate.rank)[:FINALISTS]]
 
     def choose(self) -> Candidate:
         """Return the best kind that is clearly better than the usual run, and of it the candidate closest to its usual

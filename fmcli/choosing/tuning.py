@@ -53,7 +53,8 @@ def tuned(
     folds = request.folds_of(plan)
     stretched = can_stretch(plan)
     with Study(request.study, identity_of(plan, request, folds, stretched)) as study, one_blas_thread():
-        plan, tried = with_values(plan, request.deadline)
+        leader, tried = with_values(plan, request.deadline)
+        plan = leader.plan
 
         def after(candidate: Candidate) -> None:
             study.add(candidate.record())

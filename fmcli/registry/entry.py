@@ -21,15 +21,13 @@ class Trial:
     absolute : whether the numbers are values; otherwise they are factors of the default.
     errors : for each path, the number of standard errors of the difference by which a better value must win.
         Empty: 1.
-    least_rows : nothing is tried with fewer rows.
-    dense : whether to try values only if rows have most features.
+    early : whether the solver needs them before it is compared with others.
     """
 
-    paths: tuple[tuple[float | str, ...], ...]
+    paths: tuple[tuple[float, ...], ...]
     absolute: bool = False
     errors: tuple[float, ...] = ()
-    least_rows: int = 0
-    dense: bool = False
+    early: bool = False
 
     def __post_init__(self) -> None:
         if not self.errors:

@@ -145,19 +145,19 @@ _FARTHER = {_BY_COLUMNS: {"init_std": 0.1}}
 # the first epoch they would never leave it, so the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 # On small sparse data, factors overfit before this epoch.
-_SGL_TRIES = {"l1_from_epoch": Trial(((1 / 3,),))}
+_SGL_TRIES = {"l1_from_epoch": Trial(((1 / 3,),), early=True)}
 # The group penalty removes the weights of features in few rows, where a linear model is better.
-_WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
+_WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,), early=True)}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
 # On held-out rows of 13 sets with few features, 300 landmarks beat 100 on five sets and are equal on the others: by 11
 # % of the RMSE of digits, and by .002 to .02 of the AUC of adult, ijcnn1 and MovieLens.
 _LANDMARKS = by_features(few=300, many=100, most=1000)
 # Without linear weights, linear effects are spread over the factors; many factors fit noise where features are rare.
-_FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,))}
+_FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,), early=True)}
 
 # With one anchor, llfm is fm: where rows are few or have no local structure, several FMs fit noise.
-_ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,))}
+_ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,), early=True)}
 
 # Ranges of a search, relative to the defaults where these depend on the kind or the data.
 _TUNED = {"rank": of(2, 4, 8, 16, 32), "init_std": by(3, 10)}

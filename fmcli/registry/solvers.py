@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from fmcli.errors import called
 from fmcli.records import dataclass
 from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
@@ -40,6 +43,8 @@ class SolverEntry(Entry):
     cost : the time of an epoch relative to adagrad, measured on four sets.
     cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": it does not.
     alone : why it does not train on a cluster, unless because it makes a step after each row.
+    rivals : the solvers with which the quick search compares it, and the number of standard errors of the difference by
+        which each must be better.
     """
 
     by_rows: bool = True
@@ -56,6 +61,7 @@ class SolverEntry(Entry):
     cost: float = 1.0
     cluster: str = ""
     alone: str = ""
+    rivals: Mapping[str, float] = field(default_factory=dict)
 
     def waits(self, rows: int, *, dense: bool) -> int:
         """Return the number of epochs without a better one after which training on `rows` rows stops by default.
@@ -82,12 +88,14 @@ _PLATEAU = 10
 FEW_ROWS, FEW_DENSE_ROWS = 5_000, 50_000
 # With this penalty, factors stay so small that a model with linear weights is linear: if interactions fit only noise,
 # nothing else helps. The linear model is simpler, so it need not be clearly better.
-_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,))}
-# On many rows, linear weights may need larger steps than factors, which overfit within a few epochs.
-_FASTER_WEIGHTS = {"learning_rate_w": Trial(((4,),), least_rows=10_000)}
-# Where rows have most features, most rows inform each factor, so the data may support more factors. The number of
-# factors is chosen with the penalty that was chosen for the default number.
-_MORE_FACTORS = {"rank": Trial(((2,),), dense=True)}
+_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,), early=True)}
+# Linear weights may need larger steps than factors, which overfit within a few epochs. Both are then compared with
+# even larger steps of the factors.
+_FASTER_WEIGHTS = {"learning_rate_w": Trial(((10,),), early=True)}
+_LARGER_STEPS = {"learning_rate": Trial(((4,),), early=True)}
+_STRONGER = {"l2": Trial(((10,),))}
+# The rank is chosen with the steps and the penalty that were chosen for the default rank.
+_MORE_FACTORS = {"rank": Trial(((2,),))}
 # A large shape keeps the factors of rare features small, which else fit noise: the RMSE of planted counts and of their
 # logarithms falls by 2 to 5 %, but ratings need the usual one. From a large start, a chain may first fit noise; from a
 # small one, it may stay near a linear model for many sweeps.
@@ -118,6 +126,7 @@ _SOLVERS = (
         "Stochastic gradient descent.",
         "fmcli.solvers.stochastic.sgd:SGD",
         _SCHEDULE,
+        tries=_LARGER_STEPS | _MORE_FACTORS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
     ),
     SolverEntry(
@@ -126,7 +135,8 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
-        tries=_WITHOUT_INTERACTIONS | _MORE_FACTORS | _FASTER_WEIGHTS,
+        tries=_FASTER_WEIGHTS | _LARGER_STEPS | _WITHOUT_INTERACTIONS | _MORE_FACTORS | _STRONGER,
+        rivals={"sgd": 0.0, "cd": 0.0},
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         rounds=True,
         sums_squares=True,
@@ -163,7 +173,8 @@ _SOLVERS = (
         ("tol", "nuclear", "init_strength"),
         {"epochs": passes(50, least=50, updates=1, held=True), **_PER_ROW},
         # Rare features need a stronger penalty than features that every row has.
-        tries={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))} | _MORE_FACTORS,
+        tries={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1), early=True)} | _MORE_FACTORS,
+        rivals={"adagrad": 1.0},
         tunes=_TUNED_PER_ROW,
         patience=_PLATEAU,
         cost=2.0,

@@ -39,7 +39,7 @@ def test_a_chosen_rank_is_that_of_the_model_of_updates_and_for_any_number_of_thr
 
 
 def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
-    command = ("train", "--quick-search", "-s", "adagrad", "-e", "200", "--patience", "200", "--no-refit")
+    command = ("train", "--quick-search", "-s", "adagrad", "-r", ".05", "-e", "200", "--patience", "200", "--no-refit")
     run.ok(*command, "-o", "whole", rows)
     process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m", rows)
     while not (tmp_path / "c").exists():

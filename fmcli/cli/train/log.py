@@ -481,14 +481,18 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
 def log_quick_search(log: Log, searched: SearchResult) -> None:
     """Log the values of options that were tried before the run, or kept."""
     if searched.kept:
-        chosen = " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in searched.kept.items())
-        log.line(f"quick search: {chosen}, as in the checkpoint")
+        log.line(f"quick search: {words_of(searched.kept)}, as in the checkpoint")
     for one in searched.values:
         before, value = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
-        taken, flag = "; using it" if one.chosen else "", CHOICES[one.option].flag
+        taken = "; using it" if one.chosen else ""
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
         against = f"{one.metric} {value} against {before} with {short(one.usual)}"
-        log.line(f"tried {flag} {short(one.value)}: {against}{runs}{taken}")
+        log.line(f"tried {words_of(one.options)}: {against}{runs}{taken}")
+
+
+def words_of(options: Mapping[str, Any]) -> str:
+    """Return options as a user types them."""
+    return " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in options.items())
 
 
 def short(value: float | str) -> str:
