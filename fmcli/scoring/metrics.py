@@ -565,11 +565,12 @@ def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[st
     names = list(names)
     if not outcome.usable:
         return dict.fromkeys(names, math.nan)
-
-    def value(name: str) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf and are reported
-            metric = metric_of(name)
-            return metric.finish(metric.statistic.of(outcome))
-
     threads = threads if len(outcome.label) >= ROWS_FOR_THREADS else 1
-    return dict(zip(names, in_parallel(value, names, threads), strict=True))
+    return dict(zip(names, in_parallel(partial(computed, outcome), names, threads), strict=True))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # very large errors become inf and are reported
+def computed(outcome: Outcome, name: str) -> float:
+    """Return the metric with this name."""
+    metric = metric_of(name)
+    return metric.finish(metric.statistic.of(outcome))
