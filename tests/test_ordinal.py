@@ -126,7 +126,7 @@ def test_a_label_that_does_not_occur_has_a_cutpoint():
 
 @pytest.mark.parametrize("label", [[0.5, 1, 2], [1, 2, 30], [2, 2, 2]])
 def test_labels_that_are_no_levels_are_refused(label):
-    with pytest.raises(BadInputError, match="loss ordinal takes integers"):
+    with pytest.raises(BadInputError, match="loss ordinal takes at most 20 consecutive integers"):
         ordinal(dataset([{0: 1.0}] * 3, 1, label))
 
 

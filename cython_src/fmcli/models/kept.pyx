@@ -19,7 +19,8 @@ HALF = np.dtype("<f2")
 cdef KeptRows kept_rows(array):
     cdef KeptRows rows
     size = array.dtype.itemsize
-    if array.dtype not in (HALF, REAL_TYPE) or array.ndim != 2 or (array.shape[1] > 1 and array.strides[1] != size):
+    apart = array.ndim == 2 and array.size > len(array) and array.strides[1] != size
+    if array.dtype not in (HALF, REAL_TYPE) or array.ndim != 2 or apart:
         raise ValueError(f"rows of {array.dtype}{list(array.shape)} do not fit a draw")
     rows.at = <const void*><uintptr_t>array.ctypes.data
     rows.stride, rows.size, rows.halved = array.strides[0] // size, array.shape[1], array.dtype == HALF
