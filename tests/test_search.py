@@ -1,6 +1,7 @@
 """The search for options: its runs pause and go on, and it finds what was planted."""
 
 from dataclasses import replace
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -366,3 +367,23 @@ def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
 )
 def test_a_search_begins_with_the_value_nearest_to_the_usual_one(one, usual, found):
     assert one.nearest(usual) == found
+
+
+def test_runs_that_need_more_than_there_is_room_for_wait_for_each_other():
+    room, order = Room(10), []
+
+    def other(size):
+        with room.taken(size):
+            order.append(size)
+
+    with room.taken(12):  # nothing else is taken
+        waiting = [Thread(target=other, args=(size,)) for size in (1, 9)]
+        for thread in waiting:
+            thread.start()
+        waiting[0].join(0.05)
+        assert order == []
+    for thread in waiting:
+        thread.join()
+    assert sorted(order) == [1, 9]
+    with room.taken(4), room.taken(6):
+        assert not room.take(1)

@@ -9,24 +9,34 @@ import numpy as np
 from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.runs import as_trial
 from fmcli.registry.specs import Spec
-from fmcli.system.memory import LARGE, available
+from fmcli.system.memory import available
 from fmcli.training.account import MemoryNeed, need_of, paused_bytes
 from fmcli.training.planning import Plan
 from fmcli.training.setup.memory import held_bytes
 
+# Paused runs keep at most so many bytes, or this share of what all else takes: most runs end, and keep nothing.
+LEAST_PAUSED, PAUSED = 16 << 20, 0.25
 
-def memory_of(candidates: Sequence[Candidate], trained: Sequence[Plan], paused: float) -> tuple[MemoryNeed, int]:
-    """Return the memory that candidates need, and the bytes of it that paused runs may keep: no more than all else
-    takes, because a run that keeps nothing begins again.
 
-    trained : the plans of the runs at the same time that need most.
+def running_bytes(plans: Sequence[Plan], together: int) -> int:
+    """Return bytes for so many runs at the same time: the one that needs most, and others like the first one. Runs wait
+    for each other if they need more: hardly any two of a search are as large as the largest one."""
+    needed = sorted(map(added, plans))[-together:]
+    return min(sum(needed), needed[-1] + (together - 1) * added(plans[0]))
+
+
+def memory_of(candidates: Sequence[Candidate], running: int, paused: float) -> tuple[MemoryNeed, int]:
+    """Return the memory that candidates need, and the bytes of it that paused runs may keep: little beside all else,
+    because a run that keeps nothing begins again.
+
+    running : bytes for the runs at the same time.
     paused : how many times as many runs as the candidates have may pause.
     """
     plans = [plan for candidate in candidates for plan in candidate.plans]
     held = plans[0].held + held_by(plans) - held_by(plans[:1])
-    total = held + sum(map(added, trained)) + sum(map(scores_of, plans))
+    total = held + running + sum(map(scores_of, plans))
     pause = sum(len(one.plans) * paused_bytes(as_trial(one.plan)) for one in candidates if may_pause(one.plan.spec))
-    room = max(0, min(int(paused * pause), max(LARGE, total), available() + held - total))
+    room = max(0, min(int(paused * pause), max(LEAST_PAUSED, int(PAUSED * total)), available() + held - total))
     return MemoryNeed(total + room, held), room
 
 

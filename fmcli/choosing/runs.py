@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 from numpy.typing import NDArray
@@ -57,22 +58,34 @@ def as_trial(plan: Plan, **settings: Any) -> Plan:
 
 
 class Room:
-    """A budget of bytes for the state of paused runs, which take and return bytes in any thread."""
+    """Bytes of memory, which runs take and give back in any thread."""
 
     def __init__(self, size: int = sys.maxsize) -> None:
-        self.size, self._taken, self._turn = size, 0, Lock()
+        self.size, self._taken, self._changed = size, 0, Condition()
 
     def take(self, size: int) -> bool:
-        """Take this number of bytes if they are left. Returns whether they were."""
-        with self._turn:
+        """Take so many bytes, if they are left; return whether they are."""
+        with self._changed:
             is_left = self._taken + size <= self.size
             self._taken += size if is_left else 0
         return is_left
 
     def give(self, size: int) -> None:
         """Give bytes back."""
-        with self._turn:
+        with self._changed:
             self._taken -= size
+            self._changed.notify_all()
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Take so many bytes as soon as they are left, or nothing else is taken, and give them back at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self.size)
+            self._taken += size
+        try:
+            yield
+        finally:
+            self.give(size)
 
 
 class Paused(Checkpointer):

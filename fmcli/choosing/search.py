@@ -17,19 +17,21 @@ from itertools import accumulate
 from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS, WORK_OF_CHAINS
 from fmcli.choosing.candidates import TIE, Candidate, Known, SearchLimits
 from fmcli.choosing.kinds import Group
-from fmcli.choosing.memory import added, memory_of
+from fmcli.choosing.memory import added, memory_of, running_bytes
 from fmcli.choosing.plans import chosen_values, fold_plans, is_free, stretched_plans
 from fmcli.choosing.proposals import PROPOSE
 from fmcli.choosing.quick_search import with_values
 from fmcli.choosing.request import SearchRequest, SearchResult
-from fmcli.choosing.runs import LateError, Watch, as_trial
+from fmcli.choosing.runs import LateError, Room, Watch, as_trial
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by
 from fmcli.registry.streams import TUNE_STREAM, generator
+from fmcli.system.allocator import return_freed_memory
 from fmcli.system.memory import require_if_large
 from fmcli.training.account import MemoryNeed
+from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.ensemble import side_by_side
 from fmcli.training.several.refit import refits
@@ -82,7 +84,7 @@ class Search:
         self.whole: list[Candidate] = []  # the candidates that no rung has left out
         self.groups: list[Group] = [Group(self.usual, request.ranges)]
         self.number = len(plan.settings.alternatives) + 1
-        self.watch = Watch(request.deadline)
+        self.watch, self.running = Watch(request.deadline), Room()
         self.most, self.race_work, self.least_work, self.work_of_chains = 0, 0, LEAST_WORK, WORK_OF_CHAINS
         self.begun = time.perf_counter()
 
@@ -104,18 +106,18 @@ class Search:
 
     @cached_property
     def memory(self) -> MemoryNeed:
-        """The memory that the search needs. Paused runs get their room of it."""
+        """The memory that the search needs. Runs at the same time, and paused runs, get their room of it."""
         candidates, most = self.contenders, MOST_KINDS * BRACKET
         trials = most if self.request.most is None else self.request.most
         drawn = 0 if self.request.path else min(most, max(0, trials - len(candidates)))
         together, plans = self.together(len(candidates) + drawn), [as_trial(candidate.plan) for candidate in candidates]
         if drawn:
             groups = [Group(candidate, self.request.ranges) for candidate in candidates]
-            plans += together * [as_trial(largest_of(group)) for group in groups]
-        trained = sorted(plans, key=added)[-together:]
+            plans += [as_trial(largest_of(group)) for group in groups]
+        self.running.size = running_bytes(plans, together)
         # The usual run is whole before others begin. Many rows have brackets on subsets of them, whose runs are whole.
         pausing = len(candidates) - 1 + (0 if self.many_rows else drawn)
-        need, room = memory_of(candidates, trained, pausing / len(candidates))
+        need, room = memory_of(candidates, self.running.size, pausing / len(candidates))
         self.limits.room.size = room
         return need
 
@@ -162,6 +164,7 @@ class Search:
         """Train the usual run, by which the work of others is measured. Raises NotEnoughMemoryError if the search needs
         more memory than there is."""
         require_if_large(self.memory.total, "comparing runs", held=self.memory.held)
+        return_freed_memory()  # of reading the rows
         begin = time.perf_counter()
         self.train([self.usual], lambda usual: usual.plan.spec.values["epochs"])
         self.race_work = MOST_TRAININGS * self.usual.own - self.usual.spent
@@ -180,7 +183,9 @@ class Search:
         threads, together = self.plan.settings.threads, self.together(len(candidates))
 
         def run(candidate: Candidate) -> bool:
-            return candidate.train(asked[candidate.number], max(1, threads // together)) > 0
+            with self.running.taken(added(as_trial(candidate.plan)) if together > 1 else 0):
+                return_freed(self.memory)  # of the runs before
+                return candidate.train(asked[candidate.number], max(1, threads // together)) > 0
 
         for candidate, trained in zip(candidates, side_by_side(run, candidates, together), strict=True):
             if trained:
