@@ -228,8 +228,11 @@ class CoordinateDescent(Minimizer):
 
     def _recompute_sweeps(self) -> None:
         """Recompute which samples enter which rows, where the model chooses the rows."""
+        selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
+        for number in selected:
+            del self.sweeps[number]  # which has columns
         self.descent.recompute_columns()
-        self._lay_out([number for number in self.blocks if self.model.layout[number].touched == "selected"])
+        self._lay_out(selected)
 
     def state(self) -> RunState:
         """Return scores and caches do not belong to it, because they are recomputed after each epoch."""

@@ -166,6 +166,7 @@ cdef class Descent:
         self.require()
         for b, layout in enumerate(self.model.layout):
             if layout.touched == "selected":
+                self.columns[b] = None  # its memory is freed before there is another one
                 self.columns[b] = by_row(self.model, self.data, b)
 
     def watch(self):
