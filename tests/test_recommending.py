@@ -18,7 +18,7 @@ from fmcli.scoring.recommend import recommender as recommender_module
 from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores, united
 from fmcli.scoring.recommend.lines import RecommendationText
 from fmcli.scoring.recommend.named import NamedRows
-from fmcli.scoring.recommend.rankings import near
+from fmcli.scoring.recommend.rankings import near, of_scorer
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 from reference.kinds import KINDS
@@ -135,7 +135,8 @@ def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
     others = kept & ~labeled
     kept |= labeled
     label = np.where(labeled, rng.integers(0, 4, score.shape), -np.inf)
-    found = near(scorer, Rounded(score, rng), dataset(contexts, FEATURES), dataset(items, FEATURES), labeled, others)
+    exact_scores = of_scorer(scorer, dataset(items, FEATURES))[1]
+    found = near(Rounded(score, rng), exact_scores, dataset(contexts, FEATURES), labeled, others)
     assert len(contexts) < labeled.sum() < len(found.score) < kept.sum()
     count = kept.sum(axis=1) - np.bincount(found.context)
     others, relevance = Others(count, found.ahead), Relevance(1.0)

@@ -43,6 +43,8 @@ class CommonKeywords(TypedDict, total=False):
     delimiter: str | None
     encoding: str | None
     schema: str | PathLike[str] | None
+    unseen_weight: float | None
+    l2_power: float | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None
@@ -118,6 +120,10 @@ class Keywords(CommonKeywords, total=False):
     label: str | None
     weight_column: str | None
     group_field: str | None
+    implicit: bool | None
+    user: Sequence[str] | None
+    item: Sequence[str] | None
+    count: str | None
     seed: int | None
 
 

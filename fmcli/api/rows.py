@@ -22,12 +22,13 @@ from fmcli.data.file_formats import is_table
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import ColumnRoles
-from fmcli.data.tables.reading import By, TableSource, columns_of, ignored_columns
+from fmcli.data.tables.reading import By, TableSource, columns_of, head_of_table, ignored_columns
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.tables.surveying import schema_of
 from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.formats import RowGroups
 from fmcli.data.text.pieces import TextFacts, TextRows, concatenated_by_ids
+from fmcli.data.text.reader import read_unlabeled
 from fmcli.data.text.sources import FileRange, Input
 from fmcli.errors import BadInputError
 from fmcli.names import listing
@@ -36,7 +37,8 @@ from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
 from fmcli.training.setup.chosen import held_of
-from fmcli.training.setup.named_columns import known_schema, named_of
+from fmcli.training.setup.named_columns import fields_of_sides, known_schema, named_of, with_sides
+from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
@@ -81,6 +83,10 @@ def form_of(choices: Choices, spec: Spec, names: Names | None, schema: Schema | 
     by = None if held.column is None else By(held.column, held.times)
     named = named_of(choices, choices.group_field, held.column if held.times else None)
     tables = table_inputs(rows) if is_files(rows) or is_frame(rows) else []
+    if choices.implicit:
+        fields = True
+        if tables and (is_frame(rows) or is_table(str(tables[0]))):
+            named = with_sides(named, choices, head_of_table(tables[0], named.form).names)
     known = known_schema(choices, lambda known: columns_of(tables, known), schema)
     return RowForm(names, known, named, by, fields, choices.threads or cpu_count())
 
@@ -288,6 +294,19 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
         warnings.warn(
             f"ignored columns, which the model does not know: {one_line(listing(sorted(found)))}", stacklevel=2
         )
+
+
+def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tuple[PairsInMemory, Schema | None, str]:
+    """Return observed pairs, what their columns are if they are of a table, and their format. Raises BadInputError and
+    UsageError."""
+    inputs = inputs_of(kept(rows), form)
+    refuse(inputs is None, f"{what} must be a frame, or files, whose columns are those of user and of item")
+    assert inputs is not None
+    paths, schema = inputs
+    sides = fields_of_sides(choices, schema)
+    table = read_unlabeled(paths, threads=form.threads)
+    counted = not choices.weight_column
+    return observed(table.dataset, *sides, what, terms_of(choices), counted=counted), schema, table.format
 
 
 def has_weights(schema: Schema | None) -> bool:

@@ -20,7 +20,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled
+from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled, observed_pairs
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
@@ -208,7 +208,8 @@ def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
 def check_choices(choices: Choices, settings: Settings, valid: Any, mode: str = "") -> None:
     """Raise UsageError for choices that are not valid or contradict each other, or the mode of a function."""
     loss = settings.spec.loss
-    ranks = (loss is not None and LOSSES[loss].pairwise) or bool(need_groups(of_predictions(choices.metrics or ())))
+    of_groups = not choices.implicit and bool(need_groups(of_predictions(choices.metrics or ())))
+    ranks = (loss is not None and LOSSES[loss].pairwise) or of_groups
     refuse(
         choices.group_field is not None and not ranks,
         "group_field is for ranking: for the loss bpr, and for metrics of groups, such as gauc and ndcg",
@@ -238,7 +239,9 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
         names, known = warm_start.transform.labels.names, warm_start.transform.table
     unweighted: Rows
     form, weighting = form_of(choices, spec, names, known, data), weighting_of(choices)
-    if choices.disk:
+    if choices.implicit:
+        unweighted, schema, format = observed_pairs(data, "data", form, choices)
+    elif choices.disk:
         cache, schema = cached(data, "data", form, spec, choices.cache)
         unweighted, format = rows_of_cache(cache), cache.facts.format
     else:

@@ -13,10 +13,12 @@ import numpy as np
 from fmcli.base.rules import COUNT, TABLE
 from fmcli.choosing.budget import epochs_of
 from fmcli.choosing.candidates import MARGIN, TIE, Candidate
+from fmcli.choosing.of_pairs import with_pair_options
 from fmcli.choosing.plans import can_compare, choices_of, chosen_values, is_free, number_of_folds
 from fmcli.choosing.quick_search import Leader, possible_plans, searches, with_values
 from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.choosing.search import Search
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.training.account import MemoryNeed
@@ -69,6 +71,9 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchRe
 def choose(plan: Plan) -> tuple[Plan, SearchResult]:
     """Return the plan with the kind, the solver, and the values of options that are better on its validation data, and
     with the epochs of a refit if there are several folds; and what was compared. Raises NotEnoughMemoryError."""
+    if isinstance(plan.source, ObservedRows):
+        plan, values = with_pair_options(plan)
+        return plan, SearchResult(values=values)
     if plan.other is None or not can_compare(plan):
         leader, values = with_values(plan)
         return leader.plan, SearchResult(values=values)

@@ -46,8 +46,8 @@ class RecommendRequest:
     """
 
     model: str
-    contexts: str
-    items: str
+    contexts: str | None
+    items: str | None
     top: int
     seen: tuple[str, ...]
     ids: tuple[str | None, str | None]
@@ -66,6 +66,8 @@ class RecommendRequest:
     cls=SectionCommand,
     name="recommend",
     examples=[
+        "# Ten items for each user of a log that train --implicit has learned, without what the user has played.",
+        "fmcli recommend plays.fm > top.tsv",
         "# Ten items for each user, without items in the training rows.",
         "fmcli recommend ratings.fm --given users.csv --over films.csv --seen ratings.csv > top.tsv",
         "# With the titles of films, and the three largest reasons for each.",
@@ -81,19 +83,19 @@ class RecommendRequest:
     "data",
     "--given",
     "contexts",
-    required=True,
     type=InputFile(),
     metavar="FILE",
-    help='Rows of features, or a table, such as users: each row gets recommendations. "-" is standard input.',
+    help='Rows of features, or a table, such as users: each row gets recommendations. "-" is standard input. '
+    "[default: all users that the model knows, if train --implicit made it]",
 )
 @option(
     "data",
     "--over",
     "items",
-    required=True,
     type=InputFile(),
     metavar="FILE",
-    help="Rows of features, or a table, of the items to choose from. They have no feature in common with --given.",
+    help="Rows of features, or a table, of the items to choose from. They have no feature in common with --given. "
+    "[default: all items that the model knows, if train --implicit made it]",
 )
 @option(
     "data",
@@ -103,7 +105,7 @@ class RecommendRequest:
     metavar="FILE",
     help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
     "these, or, if rows are no tables, with the first features of both. Labels are optional; rows with the smaller of "
-    "two do not count. May be repeated.",
+    "two do not count. May be repeated. [default: the pairs that the model knows, if train --implicit made it]",
 )
 @names_option(
     "data",
@@ -143,8 +145,8 @@ class RecommendRequest:
 @with_choices("format", "join", "threads", *LOGGING, missing_values=AS_IN_TRAINING)
 def command(
     model: str,
-    contexts: str,
-    items: str,
+    contexts: str | None,
+    items: str | None,
     seen: tuple[str, ...],
     id_column: tuple[str, ...] | None,
     fold_in: tuple[str, ...],
@@ -191,6 +193,7 @@ def run(log: Log, request: RecommendRequest) -> None:
     from fmcli.data.text.faults import BadLines
     from fmcli.model_file.container import load
     from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.recommend.known import known_seen
     from fmcli.scoring.recommend.lines import RecommendationText
     from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
     from fmcli.scoring.recommend.reasons import Reasons
@@ -217,7 +220,7 @@ def run(log: Log, request: RecommendRequest) -> None:
     check_apart(recommender, contexts, items)
     if recommender.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {recommender.reason}")
-    seen = None
+    seen = known_seen(scorer, contexts.data, items.data)
     if request.seen:
         seen = seen_pairs(scorer, request.seen, contexts, items, format=request.format, threads=threads)
     lines = RecommendationText(
@@ -249,12 +252,15 @@ def run(log: Log, request: RecommendRequest) -> None:
 
 def read(scorer: Scorer, request: RecommendRequest, place: int, counts: Counts, threads: int) -> NamedRows:
     """Return the rows of contexts (0) or items (1)."""
+    from fmcli.scoring.recommend.known import ITEMS, USERS, known_rows
     from fmcli.scoring.recommend.named import Naming, named_rows
 
+    path = (request.contexts, request.items)[place]
+    if path is None:
+        return known_rows(scorer, (USERS, ITEMS)[place])
     column = request.ids[place]
     number = int(column) if column in IDS else 0
     naming = Naming(id_column=number, column=None if number else column, shown=request.shown)
-    path = (request.contexts, request.items)[place]
     return named_rows(
         scorer, path, naming, format=request.format, joined=dict(request.join), threads=threads, counts=counts
     )

@@ -35,6 +35,7 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
+from fmcli.model_file.known_pairs import expected_arrays
 from fmcli.model_file.state import (
     CURVATURE,
     PAIR_BASIS,
@@ -366,6 +367,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         groups = arrays[PRIOR_GROUPS].size
         expected[PRIOR_GROUPS] = ((groups,), "i4")
         expected[PRIORS] = ((meta["draws"], 2, priors_in(model, groups)), "f8")
+    expected |= expected_arrays(arrays)  # optional, too
     if GROUPS in arrays:  # optional
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():

@@ -11,8 +11,9 @@ from fmcli.records import dataclass
 from fmcli.registry.choices import spelled
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
+from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.row_choices import OF_TABLES
-from fmcli.registry.solvers import ROUNDS, SOLVERS
+from fmcli.registry.solvers import ALL_PAIRS_SOLVER, ROUNDS, SOLVERS
 from fmcli.registry.specs import Spec
 
 # Conditions that modes exclude, besides choices -> their words, in which choices stand as {name}.
@@ -152,6 +153,18 @@ def with_relations(spec: Spec) -> str:
     return ""
 
 
+def with_all_pairs(spec: Spec) -> str:
+    """Return why a run cannot learn from observed pairs; "" if it can."""
+    if not MODELS[spec.model].joins:
+        kinds = ", ".join(kind.name for kind in MODELS.values() if kind.joins)
+        return (
+            f"{{implicit}} trains the models {kinds}, whose scores are products of users and items; choose one of them"
+        )
+    if spec.solver != ALL_PAIRS_SOLVER:
+        return f"{{implicit}} needs {{solver}} {ALL_PAIRS_SOLVER}, which never visits the pairs one by one"
+    return ""
+
+
 def sampling(name: str, use: str) -> Callable[[Spec], str]:
     """Return a function that returns why a run without draws has no use for an option."""
 
@@ -183,6 +196,7 @@ def by_rows(spec: Spec) -> str:
     )
 
 
+OF_PAIRS = "observed pairs have no labels"
 SEEN = "the earlier model may have seen the rows that are held out"
 ONCE = "a stream is read once, by one model"
 BY_THE_CLOCK = "the clock ends runs after another number of epochs each time, so their options do not determine them"
@@ -199,6 +213,24 @@ DIVIDING = "each decides where a row goes"
 ONE_FORM = "a file has one form"
 RANDOM = "only random folds differ between repeats"
 MODES = (
+    Mode(
+        "implicit",
+        {
+            **dict.fromkeys(("loss", "label", "class_weight", "pos_weight", "positive", "calibrate"), OF_PAIRS),
+            **dict.fromkeys(("sample_weights", "label_weights"), "{count}, or {weight_column}, gives pairs a weight"),
+            **dict.fromkeys(("valid", "test"), "the last pair of each user is held out"),
+            **dict.fromkeys(("disk", "online", "cluster", "relations"), "all pairs need users and items in memory"),
+            **dict.fromkeys(("auto", "ensemble", "checkpoint", CROSS, TUNE), "held-out pairs choose its options"),
+            **dict.fromkeys(("hash_bits", "min_count", "scale", "norm", "bins"), "users and items keep their features"),
+            **dict.fromkeys(GROUP_PENALTIES, "all pairs have no such step"),
+            "init_model": "an update knows the new pairs, and not all of them",
+            "group_field": "groups are users",
+            HOLDOUT_GROUP: "pairs are held out by user (use {holdout} FRACTION, or last:FRACTION)",
+            SKIPPING: "every row counts",
+        },
+        suboptions=("user", "item", "count", "unseen_weight", "l2_power"),
+        needs=with_all_pairs,
+    ),
     Mode("valid", {"holdout": "both give validation data"}),
     Mode(
         "refit",
@@ -248,6 +280,7 @@ MODES = (
         },
         needs=with_alternatives,
     ),
+    Mode("count", {"weight_column": "both give pairs a weight"}),
     Mode("log_every", needs=by_rows),
     Mode("init_strength", {"only_new": "it keeps all parameters that the earlier model has"}),
     Mode(

@@ -296,6 +296,63 @@ OF_THE_ROWS = (
         of_rows=True,
     ),
     Option(
+        "implicit",
+        FLAG,
+        False,
+        "Learn from observed pairs, such as plays or purchases, without labels: the scores of observed pairs are to be "
+        "1, and those of all pairs of a {user} and an {item} 0, with {unseen_weight}. Repeated pairs add up.",
+        "data",
+        of_rows=True,
+    ),
+    Option(
+        "user",
+        NAMES,
+        (),
+        "With {implicit}: columns of a table, or fields of ffm text, with the features of users (or of any context). "
+        "The columns of a table that is joined by one of them belong to the user, too.",
+        "data",
+        metavar="COLUMNS",
+        of_rows=True,
+    ),
+    Option(
+        "item",
+        NAMES,
+        (),
+        "With {implicit}: columns, or fields, with the features of items.",
+        "data",
+        metavar="COLUMNS",
+        of_rows=True,
+    ),
+    Option(
+        "count",
+        str,
+        None,
+        "With {implicit}: the column of counts, such as plays. A pair has the weight 1 + log(count); {weight_column} "
+        "gives weights as they are. [default: each row counts once]",
+        "data",
+        metavar="COLUMN",
+        of_rows=True,
+    ),
+    Option(
+        "unseen_weight",
+        float,
+        None,
+        "With {implicit}: the weight of each pair of a user and an item, beside those of the observed pairs. [default: "
+        "one of three values, chosen on held-out pairs; > 0]",
+        "data",
+        low=0,
+        open_low=True,
+    ),
+    Option(
+        "l2_power",
+        float,
+        1.0,
+        "With {implicit}: the power of the number of a feature's pairs, in the observed pairs and with {unseen_weight} "
+        "in all pairs, that multiplies the L2 penalty of its parameters. [default: 1.0; >= 0]",
+        "data",
+        low=0,
+    ),
+    Option(
         "on_bad_line",
         str,
         None,

@@ -14,6 +14,8 @@ from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 from fmcli.registry.ranges import by
 
 DEFAULT_SOLVER = "adagrad"
+# The solver that learns from observed pairs, beside which all pairs count.
+ALL_PAIRS_SOLVER = "cd"
 # The solver name of models solved in closed form.
 CLOSED_FORM = "closed-form"
 # The ways in which solvers train on a cluster.

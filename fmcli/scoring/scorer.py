@@ -30,6 +30,7 @@ from fmcli.model_file.check import (
     check_entries,
 )
 from fmcli.model_file.container import ModelFile, load
+from fmcli.model_file.known_pairs import KnownPairs, saved_pairs
 from fmcli.model_file.state import as_kept, draw_name, drawn_names
 from fmcli.model_file.transform import checked_numbering, saved_transform
 from fmcli.models.drawn import NOISE
@@ -69,6 +70,7 @@ class Scorer:
     calibration : the fitted map from scores to probabilities, which replaces the loss's; or None.
     noise : (draws) the precision of the labels in each draw, with the model's own last; None: not known.
     missing : cells of tables that count as empty, in addition to the texts given in training.
+    known : the users, items and observed pairs of training; None: it was trained on other rows.
     """
 
     draws: Draws
@@ -79,6 +81,7 @@ class Scorer:
     calibration: Calibration | None = None
     noise: NDArray[np.float64] | None = None
     missing: tuple[str, ...] = ()
+    known: KnownPairs | None = None
 
     @property
     def model(self) -> Model:
@@ -369,6 +372,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         draws = Draws(model, [as_kept(draw, model) for draw in of_file], make)
         for each in draws:
             check_cutpoints(each)
+        known = saved_pairs(arrays, columns)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the checks of a kind's own arrays
@@ -376,7 +380,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     transform = saved_transform(meta, arrays, numbering)
     calibration = saved_calibration(meta, arrays)
     noise = arrays.get(NOISE)
-    return Scorer(draws, transform, meta, path, kept(meta, arrays, numbering), calibration, noise)
+    return Scorer(draws, transform, meta, path, kept(meta, arrays, numbering), calibration, noise, known=known)
 
 
 def check_cutpoints(model: Model) -> None:

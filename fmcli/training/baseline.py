@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.scores import mean_loss
+from fmcli.training.ranked_pairs import RankedPairs
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
@@ -43,6 +44,8 @@ class Baseline:
     scores: Floats
     loss: float
 
+    words: ClassVar[str] = "the best constant"
+
     def measure(self, validation: Validation) -> dict[str, float]:
         """Return metrics of the constant on validation rows, by name, without the sparsity, which a constant does not
         have."""
@@ -56,6 +59,16 @@ class Baseline:
         return measure(names, rows)
 
 
+class MostPopular(Baseline):
+    """The most popular items for everyone, with which the order of held-out pairs is compared."""
+
+    words = "the popularity order"
+
+    def measure(self, validation: Validation) -> dict[str, float]:
+        assert isinstance(validation, RankedPairs)
+        return validation.figures(None)
+
+
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     """Return the best constant on a plan's training rows."""
     labels = plan.source.labels
@@ -67,7 +80,8 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     if LOSSES[plan.transform.labels.loss].task == "binary" and not scores.any():
         # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.
         scores = np.array([np.copysign(1.0, np.average(label, weights=weight))])
-    return Baseline(plan.transform.labels.unit.undo(scores), float(value))
+    kind = MostPopular if isinstance(plan.validation, RankedPairs) else Baseline
+    return kind(plan.transform.labels.unit.undo(scores), float(value))
 
 
 def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Floats | None) -> float:
@@ -94,6 +108,7 @@ class Comparison:
     value: float
     constant: float
     validated: bool
+    than: str = Baseline.words
 
     @property
     def worse(self) -> bool:
@@ -111,4 +126,4 @@ class Comparison:
     def __str__(self) -> str:
         where = "validation data" if self.validated else "training rows"
         word = "worse than" if self.worse else "no better than"
-        return f"{self.metric} is {self.value:.6g} on the {where}, {word} the best constant's {self.constant:.6g}"
+        return f"{self.metric} is {self.value:.6g} on the {where}, {word} {self.than}'s {self.constant:.6g}"

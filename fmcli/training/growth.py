@@ -13,6 +13,7 @@ from fmcli.data.counts.occurrences import compact
 from fmcli.data.numbering import Numbering
 from fmcli.data.transform import marked
 from fmcli.model_file.container import ModelFile
+from fmcli.model_file.known_pairs import OBSERVED
 from fmcli.model_file.state import as_halves, draw_name, parameter_of, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.kept import HALF
@@ -39,7 +40,8 @@ def grown_file(trained: Trained) -> ModelFile:
     assert new_features is not None
     new = np.flatnonzero(new_features.features)
     places = places_of(plan, whole)[new]
-    tensors = dict(whole.arrays)
+    # Known users and items have the columns of the earlier file.
+    tensors = {name: array for name, array in whole.arrays.items() if not name.startswith(f"{OBSERVED}.")}
     for name, learned in learned_arrays(trained):
         if name in tensors:
             halved = tensors[name].dtype == HALF

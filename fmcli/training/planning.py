@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import UsageError, called
 from fmcli.models.model import Model
@@ -24,6 +25,7 @@ from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.trainer import Task
 from fmcli.training.draw_sizes import draw_bytes, feature_arrays, may_halve
 from fmcli.training.prepared import earlier_of, prepared_model
+from fmcli.training.ranked_pairs import METRICS, ranked_pairs
 from fmcli.training.setup.fitting import Fitted, Validated, facts_of, fit, occurring
 from fmcli.training.setup.rows import Rows
 from fmcli.training.setup.settings import Settings
@@ -215,7 +217,7 @@ def evaluations(
     evaluation = Validation(
         fitted.source.data,
         transform.labels.loss,
-        tuple(settings.choices.metrics),
+        () if isinstance(fitted.source, ObservedRows) else tuple(settings.choices.metrics),
         settings.waits(fitted.source.all_rows, dense=fitted.dense),
         settings.threads,
         clip=transform.label_range if spec.values["clip"] else None,
@@ -225,6 +227,9 @@ def evaluations(
     if validated is None or not evaluation.chooser:
         return evaluation, None
     data, rows = validated
+    if isinstance(fitted.source, ObservedRows) and rows is not None:
+        like = replace(evaluation, metrics=tuple(settings.choices.metrics) or METRICS)
+        return evaluation, ranked_pairs(like, fitted.source, rows, transform, spec)
     validation = replace(evaluation, data=data, rows=rows, held_out=held_out)
     return evaluation, replace(validation, metrics=validation.metrics_that_choose())
 
@@ -277,6 +282,8 @@ def strengths_in(plan: Plan) -> dict[str, Any]:
     the objective is the mean over the run's rows. An update therefore multiplies them by (its rows + the earlier rows
     in its prior) / its rows, so new features get the penalty of all rows."""
     strengths = strengths_of(plan.spec)
+    if isinstance(plan.source, ObservedRows):  # whose l2 depends on the feature
+        return {**strengths, "l2_w": 0.0, "l2_v": 0.0}
     if plan.earlier is None:
         return strengths
     share = 1 + plan.earlier.counted / plan.source.total_weight

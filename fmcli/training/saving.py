@@ -8,9 +8,11 @@ import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
 from fmcli.data.fields import group_numbers
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import ModelFile, load, save
+from fmcli.model_file.known_pairs import KnownPairs
 from fmcli.model_file.state import PAST, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
@@ -93,8 +95,17 @@ def file_of(
         **(beside := stacked(trained.beside)),
         **({PRIOR_GROUPS: group_numbers(plan.source.fields)} if PRIORS in beside else {}),
         **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
+        **known_pairs(plan),
     }
     return ModelFile(meta, tensors)
+
+
+def known_pairs(plan: Plan) -> dict[str, Any]:
+    """Return the arrays of the users, the items and all observed pairs of a run, if it has some."""
+    source = plan.source.whole() if isinstance(plan.source, ObservedRows) else None
+    if not isinstance(source, ObservedRows):
+        return {}
+    return KnownPairs(source.sides.contexts, source.sides.items, *source.seen()).arrays()
 
 
 def load_warm_start(path: str, *, several: bool = False) -> WarmStart:

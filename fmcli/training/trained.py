@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.records import dataclass
 from fmcli.scoring.draws import Draw, Draws
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
@@ -174,7 +175,7 @@ def summary(trained: Trained) -> dict[str, Any]:
 def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
     """Return a finished run beside the best constant, by the metric that chose the epoch, or without validation data by
     the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, a single
-    pass without validation data, or the few rows of new features.
+    pass or observed pairs without validation data, or the few rows of new features.
 
     summary : the summary of the run, from `summary`.
     """
@@ -184,8 +185,12 @@ def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
     if validation:
         name = validation.chooser
         value, constant = summary["valid"][name], summary["valid_constant"][name]
-        return None if value is None or constant is None else Comparison(name, value, constant, validated=True)
-    if trained.outcome is None or trained.plan.one_pass:
+        return (
+            None
+            if value is None or constant is None
+            else Comparison(name, value, constant, True, trained.validated.baseline.words)
+        )
+    if trained.outcome is None or trained.plan.one_pass or isinstance(trained.plan.source, ObservedRows):
         return None
     name = (trained.plan.evaluation.measured or default_metrics(trained.outcome.loss))[0]
     value, constant = measure([name], trained.outcome)[name], trained.baseline.on(trained.outcome, [name])[name]

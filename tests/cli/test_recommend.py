@@ -176,8 +176,16 @@ def test_poly2_is_scored_by_pairs(run, text):
     assert len(lines(done)) == 1 + USERS * 10
 
 
+def test_repeated_equal_rows_count_once(run, text, tmp_path):
+    once = run.ok("recommend", "m", "--given", "users", "--over", "films").stdout
+    for name in ("users", "films"):
+        rows = (tmp_path / name).read_text().splitlines(keepends=True)
+        (tmp_path / name).write_text("".join([*rows, *rows[:3]]))
+    assert run.ok("recommend", "m", "--given", "users", "--over", "films").stdout == once
+
+
 WRONG_ROWS = [
-    ({"users": "1:1\n1:1\n"}, [], "users: rows 1 and 2 have the same id, 1; ids must be unique"),
+    ({"users": "1:1\n1:1 2:1\n"}, [], "users: rows 1 and 2 have the same id, 1; ids must be unique"),
     ({"users": "1:1\n# no row\n\n"}, [], "users: row 2 has no feature, as its id; each row needs one"),
     ({"users": "1:1\n2:1 103:1\n"}, [], "users: row 2 has the feature 103, which films has too; a feature must belong"),
     ({"users": "a 1:1\nb 1:2\n"}, ["--id-column", "1", "--seen", "train"], "row 2 begins with the feature 1, as an"),

@@ -14,6 +14,7 @@ import numpy as np
 from fmcli.cli.flags import flag_of
 from fmcli.cli.train.log import MORE_EPOCHS
 from fmcli.data.labels import SAME_LABELS
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.registry.build import build_loss
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -83,6 +84,9 @@ def verdict(trained: Trained, comparison: Comparison) -> str:
     """Return a model that is no better than a constant, with the likely cause and the best remedy."""
     if nothing_is_fitted(trained.plan.model):
         return str(comparison)  # a warning says why
+    if isinstance(trained.plan.source, ObservedRows):
+        stronger = STRONGER * trained.plan.spec.values["l2_v"]
+        return f"{comparison}; try a stronger penalty of factors ({OPTIONS['l2_v'].flag} {stronger:.3g})"
     why = why_no_better(trained.validated, comparison.metric) if comparison.validated else why_not_learned(trained)
     return f"{comparison}; {why}"
 

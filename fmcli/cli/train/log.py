@@ -17,6 +17,7 @@ from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels, Names, missing_among, text_of
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.data.text.reader import Table
 from fmcli.data.text.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
@@ -112,7 +113,11 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
-    log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
+    if isinstance(source := plan.source, ObservedRows):
+        weight = f"{CHOICES['unseen_weight'].flag} {short(source.terms.unseen_weight)}"
+        log.line(f"loss {spec.loss}, of {source.count:,} observed pairs and of all pairs ({weight})")
+    else:
+        log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
     if (missing := missing_classes(plan.transform.labels)) is not None:
         log.warning(with_flags(missing))
     for hint in hints(plan):
@@ -532,8 +537,9 @@ def log_convergence(log: Log, trained: Trained) -> None:
         log.line(f"{stopped}: no step lowers the objective any more")
 
 
-def figures(summary: dict[str, Any]) -> dict[str, str]:
-    """Return the figures of a model as text; names of metrics begin with "train_", "valid_" or "test_"."""
+def figures(summary: dict[str, Any], constant_is: str = "the best constant") -> dict[str, str]:
+    """Return the figures of a model as text; names of metrics begin with "train_", "valid_" or "test_". constant_is :
+    what the metrics are compared with, in words."""
     shown = {"sparsity": f"{summary['sparsity']:.4f}"}
     if summary["loss"] is not None:
         shown["loss"] = f"{summary['loss']:.6f}"
@@ -542,7 +548,7 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
             if name != SPARSITY:
                 constant = summary["valid_constant"].get(name) if part == "valid" else None
                 shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (
-                    "" if constant is None else f"  (best constant {constant:.6f})"
+                    "" if constant is None else f"  ({constant_is.removeprefix('the ')} {constant:.6f})"
                 )
     if "members" in summary:
         shown["members"] = f"{len(summary['members']['seed'])}"

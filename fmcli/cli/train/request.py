@@ -120,7 +120,7 @@ def request_of(
     )
     if choices.valid or choices.holdout:
         settings.check_chooser()
-    ranking = parse_row_groups(spec, choices.metrics, choices.group_field)
+    ranking = parse_row_groups(spec, choices.metrics, choices.group_field, implicit=choices.implicit)
     request = Request(
         settings=settings,
         choices=choices,

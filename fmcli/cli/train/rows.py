@@ -18,7 +18,7 @@ from fmcli.data.tables.reading import ignored_columns
 from fmcli.data.text.faults import BadLines
 from fmcli.data.text.formats import Stream, detected
 from fmcli.data.text.prior_groups import read_groups
-from fmcli.data.text.reader import Table, read
+from fmcli.data.text.reader import Table, read, read_unlabeled
 from fmcli.data.text.sources import name_of
 from fmcli.names import listing
 from fmcli.registry.models import MODELS
@@ -27,6 +27,8 @@ from fmcli.system.identity import can_be_read_again
 from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.chosen import room_of
+from fmcli.training.setup.named_columns import fields_of_sides
+from fmcli.training.setup.observed import observed, pairs_in_words, terms_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
@@ -91,11 +93,26 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     """Return the rows to train on, with their own weights but without label weights, and their format."""
     if request.choices.disk:
         return stored_rows_of(log, request, bad)
+    if request.choices.implicit:
+        return observed_pairs(log, request)
     table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
     data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
     rows = RowsInMemory.of(data, table.labels or NUMBERS, known=known, own=is_read_once(request))
     if rows.count < data.rows:
         log.line(f"left out rows of weight 0: {data.rows - rows.count:,}")
+    return rows, table.format
+
+
+def observed_pairs(log: Log, request: Request) -> tuple[Rows, str]:
+    """Return observed pairs to train on, and their format."""
+    choices, settings, begin = request.choices, request.settings, time.perf_counter()
+    sides = fields_of_sides(choices, settings.table)
+    log.progress(f"reading {request.inputs[0]}")
+    table = read_unlabeled(request.inputs, format=choices.format, threads=settings.threads)
+    log_read(log, request.inputs, table, time.perf_counter() - begin)
+    counted = not choices.weight_column
+    rows = observed(table.dataset, *sides, name_of(request.inputs[0]), terms_of(choices), counted=counted)
+    log.line(pairs_in_words(rows))
     return rows, table.format
 
 

@@ -62,7 +62,7 @@ def save(
     written = {"model": output} if output is not None else {}
     log.table(
         **sizes(trained.plan, trained),
-        **figures({**training, **facts}),
+        **figures({**training, **facts}, trained.validated.baseline.words),
         seconds=f"{took:.3f}",
         peak_memory=human_bytes(memory),
         **written,

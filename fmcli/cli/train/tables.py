@@ -14,14 +14,14 @@ from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.file_formats import is_table
 from fmcli.data.shards.weights import Weighting
-from fmcli.data.tables.reading import By, TableSource, as_tables, columns_of
+from fmcli.data.tables.reading import By, TableSource, as_tables, columns_of, head_of_table
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.data.text.formats import RowGroups
 from fmcli.errors import UsageError
 from fmcli.registry.row_choices import OF_TABLES
 from fmcli.system.memory import peak
-from fmcli.training.setup.named_columns import known_schema, named_of
+from fmcli.training.setup.named_columns import known_schema, named_of, with_sides
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -55,6 +55,8 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     schema = known_schema(choices, partial(of_files, cluster, columns_of, request.inputs), known)
     if schema is None:
         named = named_of(choices, choices.group_field, when)
+        if choices.implicit:
+            named = with_sides(named, choices, head_of_table(request.inputs[0], named.form).names)
         log.progress(f"reading the columns of {request.inputs[0]}")
         of_columns = partial(schema_of, once=choices.online)
         schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choices.join))
@@ -66,7 +68,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
             f"columns of numbers are scaled: --scale {settings.spec.values['scale']}; none leaves them as they are"
         )
     beside = request.beside and tuple(replace(one, table=schema).with_scaled_numbers() for one in request.beside)
-    fields = request.fields or request.uses_fields
+    fields = request.fields or request.uses_fields or choices.implicit
     ranking = None if choices.group_field is None else By(choices.group_field)
     by = ranking if held.column is None else By(held.column, held.times)
     more: dict[str, Any] = {"fields": fields, "joined": dict(choices.join)}

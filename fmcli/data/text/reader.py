@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
 from fmcli.data.sparse_ids import with_dictionary
+from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.faults import BadLines
 from fmcli.data.text.formats import LARGEST_INDEX, RowGroups, Stream, Text
 from fmcli.data.text.line_counter import LineCounter, Parsed
 from fmcli.data.text.parser import Rows
-from fmcli.data.text.pieces import TextRows
+from fmcli.data.text.pieces import TextRows, concatenated_by_ids
 from fmcli.data.text.sources import TextBuffer, name_of, reading_needed, size_on_disk
 from fmcli.data.text.workers import Appender
 from fmcli.errors import BadInputError
@@ -155,6 +157,32 @@ def read(
             f"{listed_names(labels or NUMBERS)}; check the labels of the file"
         )
     return Table(relabeled(data, places), text.format, total.fields, repeated, size, names)
+
+
+def read_unlabeled(paths: Sequence[str], *, format: str = "auto", threads: int = 1) -> Table:
+    """Read rows whose labels are optional, with their fields; see `read`. Rows without labels have none.
+
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError.
+    """
+    pieces, size, repeated, kind = list[TextRows](), 0, 0, "libsvm"
+    for chunk in score_chunks(
+        paths,
+        lambda piece: TextRows(piece.data, piece.ids),
+        Columns(growing=True),
+        format=format,
+        keep_fields=True,
+        threads=threads,
+    ):
+        data = chunk.result.data
+        data = data if chunk.result.ids is not None else data.changed(features=chunk.features)
+        pieces.append(TextRows(data, chunk.result.ids))
+        size, repeated, kind = size + chunk.bytes, repeated + chunk.repeated_rows, chunk.format
+        memory.require_if_large(2 * sum(piece.data.nbytes for piece in pieces), f"reading {name_of(paths[0])}")
+    labeled = all(piece.data.label is not None for piece in pieces)
+    if not labeled:  # concatenated pieces must have labels
+        pieces = [replace(one, data=one.data.changed(label=np.zeros(one.data.rows))) for one in pieces]
+    data = concatenated_by_ids(pieces, threads)
+    return Table(data if labeled else data.changed(label=None), kind, data.fields, repeated, size)
 
 
 def _text_rows(rows: Rows) -> TextRows:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
+from fmcli.data.hashes import hashes
 from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.tables.schema import Schema
 from fmcli.data.text.chunks import Columns, score_chunks
@@ -148,11 +149,15 @@ def named_rows(
     of_table = beside[0].of_table
     more = [[text for one in beside for text in one.more[place]] for place in range(len(beside[0].more))]
     lacking = "no id" if naming.id_column else "an empty cell as its id" if of_table else "no feature, as its id"
+    data, first = concatenated(pieces), inputs[0]
+    kept = different_rows(data, ids)
+    if len(kept) < len(ids):
+        data, ids = data.take(kept), [ids[row] for row in kept.tolist()]
+        more = [[texts[row] for row in kept.tolist()] for texts in more]
     check_ids(ids, name_of(path), lacking)
-    first = inputs[0]
     column, *shown = (beside[0].header or b"").decode().split(BETWEEN.decode())
     return NamedRows(
-        concatenated(pieces),
+        data,
         ids,
         None if of_table else more[0],
         column or None,
@@ -160,6 +165,14 @@ def named_rows(
         name_of(path),
         frozenset(first.present or ()) if isinstance(first, TableSource) else None,
     )
+
+
+def different_rows(data: Dataset, ids: Sequence[bytes]) -> NDArray[np.int32]:
+    """Return the numbers of rows without later rows that have the id and the features of an earlier one."""
+    found: dict[tuple[bytes, int], int] = {}
+    for row, key in enumerate(zip(ids, hashes(data, np.ones(data.features, dtype=np.bool_)).tolist(), strict=True)):
+        found.setdefault(key, row)
+    return np.array(list(found.values()), dtype=np.int32)
 
 
 def check_ids(ids: Sequence[bytes], source: str, lacking: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
+from fmcli.data.hashes import hashes, places_in
 from fmcli.data.labels import Relevance
 from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.text.chunks import Columns, score_chunks
@@ -25,7 +26,7 @@ from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
 from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored, united
-from fmcli.scoring.recommend.hashes import hashes
+from fmcli.scoring.recommend.known import known_seen
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
@@ -105,8 +106,11 @@ class ReadRows:
     ) -> None:
         self.scorer, self.format, self.threads = scorer, format, threads
         self.ids = FeatureIds()
-        row_groups = None if inputs.user is not None else row_groups
-        labeled = self._read(inputs.rows, row_groups=row_groups, labeled=True)
+        of_pairs = scorer.known is not None  # rows are observed pairs, which have no labels
+        row_groups = None if inputs.user is not None or of_pairs else row_groups
+        labeled = self._read(inputs.rows, row_groups=row_groups, labeled=not of_pairs)
+        if of_pairs:
+            labeled = labeled.changed(label=np.ones(labeled.rows))
         counts.rows, counts.nonzeros = labeled.rows, labeled.nnz
         seen = [self._seen(path, row_groups, labeled) for path in inputs.seen]
         items = self._read(inputs.items, row_groups=None, labeled=False)
@@ -178,13 +182,6 @@ class ReadRows:
         return concatenated(pieces)
 
 
-def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
-    """Return the position of each wanted hash among the known hashes; -1 if it is not there."""
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
-    return np.where(known[order][at] == wanted, order[at], -1)
-
-
 class UserItemPairs(NamedTuple):
     """Users and items.
 
@@ -252,6 +249,10 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     return UserItemPairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
 
 
+# Returns the scores that rank pairs, given contexts, and the numbers of the context and the item of each pair.
+ExactScores = Callable[[Dataset, NDArray[np.int32], NDArray[np.int32]], Floats]
+
+
 class Near(NamedTuple):
     """The pairs of contexts and items whose exact scores determine the ranks of all labeled pairs.
 
@@ -267,10 +268,9 @@ class Near(NamedTuple):
 
 
 def near(
-    scorer: Scorer,
     scores: PairScores,
+    exact_scores: ExactScores,
     contexts: Dataset,
-    items: Dataset,
     labeled: NDArray[np.bool_],
     others: NDArray[np.bool_],
 ) -> Near:
@@ -292,7 +292,7 @@ def near(
         beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
         above.append(np.append(np.cumsum(beyond[:0:-1])[::-1], 0))
     context, item = np.nonzero(exact)
-    score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).order
+    score = exact_scores(contexts, context.astype(np.int32), item.astype(np.int32))
     ahead = np.empty(len(score), dtype=np.int64)
     cuts = np.searchsorted(context, np.arange(1, contexts.rows))
     places, is_labeled = np.split(np.arange(len(score)), cuts), np.split(labeled[exact], cuts)
@@ -325,10 +325,31 @@ def rankings(
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
     read = ReadRows(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
+    if not inputs.seen and (known := known_seen(scorer, pairs.contexts, pairs.items)) is not None:
+        user = np.repeat(np.arange(pairs.contexts.rows), np.diff(known.begins))
+        pairs = pairs._replace(seen={scorer.path: np.stack([user, known.items.astype(np.int64)])})
+    return ranked(names, pairs, scorer, relevance=relevance, threads=threads)
+
+
+def ranked(
+    names: Sequence[str],
+    pairs: UserItemPairs,
+    scorer: Scorer | None,
+    popularity: Floats | None = None,
+    *,
+    relevance: Relevance,
+    threads: int,
+) -> Rankings:
+    """Return group metrics of labeled pairs, as `rankings` does.
+
+    scorer : what scores pairs; None: the score of an item is its `popularity`, whoever the user is.
+    """
     users, items = pairs.contexts.rows, pairs.items.rows
-    of_items = np.zeros(scorer.model.features, dtype=np.bool_)
-    of_items[pairs.items.index] = True
-    scores, reason = pair_scores(scorer, pairs.items, of_items)
+    if scorer is None:
+        assert popularity is not None
+        scores, exact_scores, reason = of_popularity(popularity)
+    else:
+        scores, exact_scores, reason = of_scorer(scorer, pairs.items)
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
     seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
     seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
@@ -345,7 +366,7 @@ def rankings(
         mine = slice(begins[start], begins[stop])
         labeled[pairs.user[mine] - start, pairs.item[mine]] = True
         rest = ~(known | labeled)
-        found = near(scorer, scores, contexts, pairs.items, labeled, rest)
+        found = near(scores, exact_scores, contexts, labeled, rest)
         label, is_labeled = np.full(len(found.score), -np.inf), labeled[found.context, found.item]
         label[is_labeled] = pairs.label[mine]
         beside = np.bincount(found.context[~is_labeled], minlength=count)
@@ -360,3 +381,26 @@ def rankings(
     figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
     unmatched = [name_of(path) for path, found in pairs.seen.items() if not found.size]
     return Rankings(figures, users, sum(without), items, sum(left_out), unmatched, reason)
+
+
+def of_scorer(scorer: Scorer, items: Dataset) -> tuple[PairScores, ExactScores, str]:
+    """Return the scores of pairs by a model, with the reason if they are not products."""
+    of_items = np.zeros(scorer.model.features, dtype=np.bool_)
+    of_items[items.index] = True
+    scores, reason = pair_scores(scorer, items, of_items)
+    return scores, lambda contexts, one, other: scored(scorer, united(contexts, items, one, other)).order, reason
+
+
+class PopularScores:
+    """The scores of pairs by the popularity (items) of the item."""
+
+    def __init__(self, popularity: Floats) -> None:
+        self.popularity = popularity.astype(np.float32)
+
+    def each(self, contexts: Dataset) -> Iterator[tuple[int, NDArray[np.float32], Floats]]:
+        yield 0, np.broadcast_to(self.popularity, (contexts.rows, len(self.popularity))), np.zeros(contexts.rows)
+
+
+def of_popularity(popularity: Floats) -> tuple[PairScores, ExactScores, str]:
+    """Return the scores of pairs by the popularity of the item."""
+    return PopularScores(popularity), lambda contexts, one, other: popularity[other], ""

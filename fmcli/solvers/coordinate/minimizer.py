@@ -16,6 +16,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.models.workspace import Workspace
+from fmcli.solvers.coordinate.all_pairs import AllPairs
 from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
@@ -68,12 +69,14 @@ class Sweep(NamedTuple):
     order : int32, the rows.
     entries : how many entries they have.
     related : the rows of the relation; None: the rows enter samples themselves.
+    side : if all pairs count: whose features the rows are, 0 for contexts, 1 for items.
     """
 
     order: NDArray[np.int32]
     entries: int
     chunks: list[Chunk]
     related: RelationRows | None = None
+    side: int = 0
 
 
 class CoordinateDescent(Minimizer):
@@ -84,6 +87,7 @@ class CoordinateDescent(Minimizer):
 
     updaters: Sequence[CoordinateUpdater]
     done = False  # whether another epoch would change nothing
+    pairs: AllPairs | None = None  # as in Descent
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent.
@@ -102,6 +106,7 @@ class CoordinateDescent(Minimizer):
             holds=holds,
             pulls=pulls,
             exact=varies and self.hold is not None and not self.data.relations,
+            pairs=self.pairs,
         )
         self._begin()
 
@@ -141,8 +146,11 @@ class CoordinateDescent(Minimizer):
         if self.model.layout[number].by_feature:
             sources += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
         orders = [self._order(number, columns) for columns, _, _ in sources]
+        each, pairs = rows_of_feature(self.model, number), self.descent.pairs
+        if pairs is not None and self.model.layout[number].by_feature:
+            sides = (self._sweep(each, pairs.of_side(side, orders[0]), *sources[0]) for side in range(2))
+            return [sweep._replace(side=side) for side, sweep in enumerate(sides)]
         runs = in_runs(orders, self.data.rows)
-        each = rows_of_feature(self.model, number)
         return [self._sweep(each, order, *sources[source]) for source, order in runs] or [
             self._sweep(each, orders[0], *sources[0])
         ]
@@ -248,6 +256,7 @@ class CoordinateDescent(Minimizer):
         for rows in self.descent.related:
             self._by_slices(pool, rows.data.indptr, lambda _, *bounds, rows=rows: rows.measure(*bounds))
         loss = sum(self._by_samples(pool, CoordinateUpdater.measure))
+        loss += self.descent.pairs.measure() if self.descent.pairs else 0
         return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
     def _by_samples(self, pool: Pool, work: Callable[[Any, int, int], T]) -> list[T]:
@@ -274,6 +283,8 @@ class CoordinateDescent(Minimizer):
                 for sweep in sweeps:
                     if sweep.related:
                         self._for_related(pool, CoordinateUpdater.enter, number, output, sweep.related)
+                    if self.descent.pairs:
+                        self.descent.pairs.enter(sweep.side)
                     for chunk in sweep.chunks:
                         self._update(pool, number, output, sweep, chunk)
                         self.on_rows(epoch, (done + chunk.entries) * self.data.rows // entries)

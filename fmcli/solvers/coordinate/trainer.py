@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from fmcli.data.shards.observed_rows import ObservedRows
+from fmcli.losses.loss import Loss
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.build import build_model
+from fmcli.registry.models import MODELS
+from fmcli.solvers.coordinate.all_pairs import AllPairs
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
+from fmcli.solvers.coordinate.pieces import trained_arrays
+from fmcli.solvers.coordinate.prior import QuadraticPrior
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
+
+
+class AllPairsDescent(CoordinateDescent):
+    """Descent on the objective of observed pairs and all pairs."""
+
+    def prepare(self, by_gradient: bool = False, pairs: AllPairs | None = None) -> None:
+        self.pairs = pairs
+        super().prepare(by_gradient)
 
 
 class CoordinateTrainer(MinimizingTrainer):
@@ -15,7 +33,40 @@ class CoordinateTrainer(MinimizingTrainer):
     minimizer = CoordinateDescent
 
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
-        new_features = self.task.new_features
+        new_features, source = self.task.new_features, self.task.source
+        if isinstance(source, ObservedRows):
+            sides = source.sides
+            return AllPairsDescent, {"pairs": AllPairs(self.task.model, sides.contexts, sides.items, source.strength)}
         if new_features is None:
             return super().chosen()
         return NewFeaturesDescent, {"new_features": new_features, "tol": self.task.spec.values["tol"]}
+
+    def bytes_needed(self) -> int:
+        source, model = self.task.source, self.task.model
+        if not isinstance(source, ObservedRows):
+            return super().bytes_needed()
+        sides, l2 = source.sides, 2 * model.bytes_needed(0)
+        return super().bytes_needed() + AllPairs.bytes_needed(model, sides.contexts, sides.items) + l2
+
+    def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
+        source = self.task.source
+        return self._l2_by_pairs(source) if isinstance(source, ObservedRows) else super().hold(loss, penalty)
+
+    def _l2_by_pairs(self, source: ObservedRows) -> QuadraticPrior:
+        """Return the l2 penalty, which depends on the number of a feature's pairs."""
+        model, spec = self.task.model, self.task.spec
+        of_features, of_all = source.l2_scales()
+        kind, l2 = MODELS[spec.model], Penalty(l2_w=spec.values["l2_w"], l2_v=spec.values["l2_v"])
+        holds, pulls = (build_model(kind, model.features, model.outputs, spec.keywords(kind)) for _ in range(2))
+        for twin in (holds, pulls):
+            twin.pack()
+            twin.allocate(0)
+            for array in twin.parameters.values():
+                array[...] = 0
+        for layout, name in trained_arrays(model):
+            axis, strength = model.feature_axis(name), l2.l2(layout)[name == layout.weight]
+            scale = (
+                of_all if axis is None else np.expand_dims(of_features, [*range(1, model.parameters[name].ndim - axis)])
+            )
+            holds.parameters[name][...] = strength * scale
+        return QuadraticPrior(holds, pulls, 0.0)

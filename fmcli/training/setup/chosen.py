@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import UsageError, called
+from fmcli.registry.losses import OTHERS
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.options import MEGABYTE, USUAL_MEMORY
-from fmcli.registry.specs import Spec, make_spec
+from fmcli.registry.solvers import ALL_PAIRS_SOLVER
+from fmcli.registry.specs import SCALE_LABELS, Spec, make_spec
 from fmcli.system.machine import cpu_count
 from fmcli.training.setup.settings import Settings
 
@@ -17,12 +20,20 @@ if TYPE_CHECKING:
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.warm_start import WarmStart
 
+# The options of a run on observed pairs, unless they are given. L2 is relative to a feature's pairs.
+OF_PAIRS = {"l2": 0.01, SCALE_LABELS: False, "clip": False}
+
 
 def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     """Return the spec of a run. Raises UsageError for names and values that do not exist or cannot be combined."""
     options = choices.options
     if choices.online:
         options.setdefault("epochs", 1)
+    if choices.implicit:
+        spec = make_spec(
+            choices.model or DEFAULT_MODEL, choices.solver or ALL_PAIRS_SOLVER, OTHERS, {**OF_PAIRS, **options}
+        )
+        return replace(spec, given=spec.given - (OF_PAIRS.keys() - options.keys()))
     if warm_start is None:
         return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, options)
     if choices.only_new:

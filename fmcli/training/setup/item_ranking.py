@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.hashes import hashes
 from fmcli.data.labels import Labels
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
@@ -20,7 +21,6 @@ from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.scoring.recommend.factor_scores import united
-from fmcli.scoring.recommend.hashes import hashes
 
 # The most items that a user is ranked with (random ones beside the held-out ones), and the most pairs of all users.
 MOST_ITEMS, MOST_PAIRS = 1_000, 200_000

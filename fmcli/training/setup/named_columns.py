@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fmcli.base.json_files import parse, text_of
 from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.named import ColumnRoles
-from fmcli.data.tables.schema import Schema
+from fmcli.data.tables.schema import CATEGORY, IGNORED, Schema
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError, called
 from fmcli.names import repeated
 from fmcli.registry.row_choices import LATIN_1, OF_TABLES, SEPARATOR
@@ -50,6 +50,47 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
         bins=choices.bins or 0,
         gap_features=choices.missing,
     )
+
+
+def with_sides(named: ColumnRoles, choices: Choices, names: Sequence[str]) -> ColumnRoles:
+    """Return the columns of a table with these names, of observed pairs: without a label, but perhaps with a count or a
+    weight, which takes its place. Columns that are of neither side are ignored. Raises UsageError."""
+    sides, weight = (*choices.user, *choices.item), choices.count or choices.weight_column
+    known = {**named.kinds(), **dict.fromkeys(sides, CATEGORY)}
+    given = {name: kind for name, kind in named.kinds().items() if kind not in (CATEGORY, IGNORED)}
+    others = [name for name in names if name not in sides and name != weight]
+    if extra := [name for name, kind in known.items() if kind != IGNORED and name in others]:
+        raise UsageError(
+            f"the column {extra[0]!r} is neither of {called('user')} nor of {called('item')}; name it in one"
+        )
+    return replace(
+        named,
+        label=weight,
+        weight=None,
+        categorical=tuple(name for name in dict.fromkeys((*named.categorical, *sides)) if name not in given),
+        ignored=tuple(dict.fromkeys((*named.ignored, *others))),
+        labeled=False,
+    )
+
+
+def fields_of_sides(choices: Choices, table: Schema | None) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the fields of the entries of users, and of items. Raises UsageError."""
+    found = []
+    for name in ("user", "item"):
+        given = choices.values[name]
+        if not given:
+            raise UsageError(f"{called('implicit')} needs the columns of users and of items", **{name: None})
+        if table is None and not all(column.isdecimal() for column in given):
+            raise UsageError(f"the rows are no table, and have fields, such as {called(name)} 0, not {given[0]!r}")
+        columns = [*given, *(one for column in given for one in (table.joins.get(column, ()) if table else ()))]
+        places = {column: place for place, column in enumerate(table.features)} if table else None
+        found.append(
+            frozenset(int(one) if places is None else places[one] for one in columns if places is None or one in places)
+        )
+    users, items = found
+    if users & items:
+        raise UsageError(f"{called('user')} and {called('item')} have a column in common")
+    return users, items
 
 
 def known_schema(

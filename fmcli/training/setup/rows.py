@@ -233,7 +233,7 @@ class RowsInMemory:
 
         return RowColumns(self.data.features, self.data.numbering, find)
 
-    def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> RowsInMemory:
+    def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> Self:
         into = self.data.index if self.own else None
         return replace(self, data=self.data.renumbered(numbering, into, threads=threads))
 
@@ -241,14 +241,14 @@ class RowsInMemory:
         data = self.data if self.every is None else self.data.take(self.every)
         return RowFacts(data.label, data.weight, data.group)
 
-    def leaving_out(self, *, fields: bool = False, groups: bool = False) -> RowsInMemory:
+    def leaving_out(self, *, fields: bool = False, groups: bool = False) -> Self:
         data = self.data.changed(group=None) if groups else self.data
         return replace(self, data=without_fields(data) if fields else data)
 
     def within(self, rows: RowNumbers) -> RowsInMemory:
         return RowsInMemory(self.data, self.names, rows if self.every is None else self.every[rows])
 
-    def with_label_weights(self, of_labels: Mapping[float, float]) -> RowsInMemory:
+    def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
         weighed = weigh_labels if self.every is None else with_label_weights  # other rows may have all of the weight
         return replace(self, data=weighed(self.data, of_labels))
 

@@ -25,6 +25,11 @@ typedef struct CoordinateKernels {
     void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
     double (*relation_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
     void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
+    // The same for rows of a table that share their curvature K (width x width), given what a slope has beside K times
+    // the row: r and G of a slice, with work space for a slope; and what a step changes in the rows.
+    void (*all_pairs_bound)(const ColumnView* v, const real* row, ptrdiff_t width, const double* K, const double* offset,
+                            double* slope, double* r, double* G);
+    void (*all_pairs_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
 } CoordinateKernels;
 
 #endif

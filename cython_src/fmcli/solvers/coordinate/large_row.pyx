@@ -73,6 +73,7 @@ cdef class LargeRowUpdater:
             first.quadratic.clear()
             for at in range(self.sums.shape[0]):
                 first.quadratic.add(&self.sums[at, 0])
+            first.add_pairs(v)
             first.quadratic.complete()
             first.add_holds(v)
             first.solve(v)

@@ -19,31 +19,45 @@ struct RelationRow {
           curvature(now + 2 * width) {}
 };
 
-// r and, on and above the diagonal, G of a slice (QuadraticBound), of at most MOST_LANES factors.
-void relation_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, double* r, double* G) {
-    const ColumnView& v = *view;
+// The quadratic of a row of a table: the row as it is now, the slope and the curvature by it.
+struct RowQuadratic {
+    const double* now;
+    const double* slope;
+    const double* curvature;
+};
+
+// Add to r and, on and above the diagonal, to G of a slice (QuadraticBound), of at most MOST_LANES factors, what a table
+// row contributes in which the feature has the value x.
+inline void add_row_bound(const ColumnView& v, const RowQuadratic& b, double x, const real* row, ptrdiff_t width,
+                          double* r, double* G) {
     const ptrdiff_t last = width - 1, size = v.lanes + v.weight;
     double h[MOST_LANES], mixed[MOST_LANES];
+    const double square = x * x, slope = b.slope[last];
+    const double curvature = b.curvature[last * width + last];
+    const double* const of_weight = b.curvature + last * width + v.at;
+    for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+        h[f] = b.now[v.at + f] - x * row[v.at + f];
+        mixed[f] = of_weight[f] + h[f] * curvature;
+        r[f] += x * (b.slope[v.at + f] + h[f] * slope);
+    }
+    for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+        const double* const between = b.curvature + (v.at + f) * width + v.at;
+        for (ptrdiff_t g = 0; g < v.lanes; ++g)
+            G[f * size + g] += square * (between[g] + h[f] * of_weight[g] + mixed[f] * h[g]);
+        if (v.weight) G[f * size + v.lanes] += square * mixed[f];
+    }
+    if (v.weight) {
+        r[v.lanes] += x * slope;
+        G[v.lanes * size + v.lanes] += square * curvature;
+    }
+}
+
+// r and G of a slice over the rows of a relation.
+void relation_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, double* r, double* G) {
+    const ColumnView& v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const RelationRow b(v, i, width);
-        const double x = v.value[i], square = x * x, slope = b.slope[last];
-        const double curvature = b.curvature[last * width + last];
-        const double* const of_weight = b.curvature + last * width + v.at;
-        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
-            h[f] = b.now[v.at + f] - x * row[v.at + f];
-            mixed[f] = of_weight[f] + h[f] * curvature;
-            r[f] += x * (b.slope[v.at + f] + h[f] * slope);
-        }
-        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
-            const double* const between = b.curvature + (v.at + f) * width + v.at;
-            for (ptrdiff_t g = 0; g < v.lanes; ++g)
-                G[f * size + g] += square * (between[g] + h[f] * of_weight[g] + mixed[f] * h[g]);
-            if (v.weight) G[f * size + v.lanes] += square * mixed[f];
-        }
-        if (v.weight) {
-            r[v.lanes] += x * slope;
-            G[v.lanes * size + v.lanes] += square * curvature;
-        }
+        add_row_bound(v, {b.now, b.slope, b.curvature}, v.value[i], row, width, r, G);
     }
 }
 
@@ -85,6 +99,50 @@ void relation_row_step(const ColumnView* view, const real* row, ptrdiff_t width,
         const double* const curvature = b.curvature + last * width;
         b.now[last] += weight;
         for (ptrdiff_t g = 0; g < width; ++g) b.slope[g] += curvature[g] * weight;
+    }
+}
+
+// The rows of a table of all contexts, or of all items. Only the row as it is now, (B, t), is kept for each: all rows have
+// the same curvature K, and the slope of a row is K (B, t) + offset. A view without samples has all rows, with value 1.
+
+inline double* table_row(const ColumnView& v, ptrdiff_t i) {
+    return reinterpret_cast<double*>(v.sample_states + (v.sample ? v.sample[i] : i) * v.sample_state_size);
+}
+
+// r and, on and above the diagonal, G of a slice. `slope` (width) is work space.
+void all_pairs_bound(const ColumnView* view, const real* row, ptrdiff_t width, const double* K, const double* offset,
+                     double* slope, double* r, double* G) {
+    const ColumnView& v = *view;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const double* const now = table_row(v, i);
+        const auto fill = [&](ptrdiff_t f) {
+            const double* const of = K + f * width;
+            double sums[4] = {};
+            ptrdiff_t g = 0;
+            for (; g + 4 <= width; g += 4)
+                for (int lane = 0; lane < 4; ++lane) sums[lane] += of[g + lane] * now[g + lane];
+            for (; g < width; ++g) sums[0] += of[g] * now[g];
+            slope[f] = offset[f] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        };
+        for (ptrdiff_t f = v.at; f < v.at + v.lanes; ++f) fill(f);
+        fill(width - 1);
+        add_row_bound(v, {now, slope, K}, v.sample ? v.value[i] : 1, row, width, r, G);
+    }
+}
+
+// The rows take a step of the parameters, which are those before it.
+void all_pairs_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
+    const ColumnView& v = *view;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        double* const now = table_row(v, i);
+        const double x = v.sample ? v.value[i] : 1;
+        double weight = v.weight ? x * step[v.lanes] : 0;
+        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            const double move = x * step[f];
+            weight += (now[v.at + f] - x * row[v.at + f]) * move;
+            now[v.at + f] += move;
+        }
+        now[width - 1] += weight;
     }
 }
 

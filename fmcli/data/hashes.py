@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,3 +34,10 @@ def mix(numbers: Hashes) -> Hashes:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * FIRST
     numbers = (numbers ^ (numbers >> np.uint64(27))) * SECOND
     return np.asarray(numbers ^ (numbers >> np.uint64(31)))
+
+
+def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of each wanted hash among the known hashes; -1 if it is not there."""
+    order = np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    return np.where(known[order][at] == wanted, order[at], -1)

@@ -1,0 +1,85 @@
+"""The users, items and observed pairs that a model was trained on, in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.records import dataclass
+
+# The prefix of these arrays in a model file, which only a model of observed pairs has.
+OBSERVED = "observed"
+SIDES = ("users", "items")
+BEGINS, SEEN_ITEMS = f"{OBSERVED}.begins", f"{OBSERVED}.seen"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class KnownPairs:
+    """Users and items with the columns of the model, and their pairs.
+
+    users, items : Dataset, without labels.
+    begins : int64 (users + 1), where the items of each user begin in `seen`.
+    seen : int32 (pairs), the rows of items, increasing for each user.
+    """
+
+    users: Dataset
+    items: Dataset
+    begins: NDArray[np.int64]
+    seen: NDArray[np.int32]
+
+    def arrays(self) -> Arrays:
+        """Return the arrays of the file by name."""
+        found: Arrays = {BEGINS: self.begins, SEEN_ITEMS: self.seen}
+        for side, data in zip(SIDES, (self.users, self.items), strict=True):
+            found |= {name_of(side, "begins"): data.indptr, name_of(side, "index"): data.index}
+            if data.value is not None:
+                found[name_of(side, "value")] = data.value
+        return found
+
+
+def name_of(side: str, part: str) -> str:
+    """Return the name of an array of the rows of a side."""
+    return f"{OBSERVED}.{side}.{part}"
+
+
+def expected_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return the shapes and types of the arrays that a file has; none for a model of other rows."""
+    if BEGINS not in arrays:
+        return {}
+    types = {BEGINS: "i8", SEEN_ITEMS: "i4"}
+    for side in SIDES:
+        types |= {name_of(side, "begins"): "i8", name_of(side, "index"): "i4"}
+        if name_of(side, "value") in arrays:
+            types[name_of(side, "value")] = "f4"
+    return {name: ((arrays[name].size if name in arrays else 0,), kind) for name, kind in types.items()}
+
+
+def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs | None:
+    """Return what a file has; None for a model of other rows. Raises ValueError if it is not valid."""
+    if BEGINS not in arrays:
+        return None
+    users, items = (
+        Dataset(
+            arrays[name_of(side, "begins")],
+            arrays[name_of(side, "index")],
+            arrays.get(name_of(side, "value")),
+            None,
+            features,
+        )
+        for side in SIDES
+    )
+    begins, seen = arrays[BEGINS], arrays[SEEN_ITEMS]
+    valid = len(begins) == users.rows + 1 and begins[0] == 0 and begins[-1] == len(seen)
+    if not valid or (np.diff(begins) < 0).any():
+        raise ValueError("the pairs of its users do not begin where they must")
+    first = np.zeros(len(seen) + 1, dtype=np.bool_)
+    first[begins] = True
+    if len(seen) and not (0 <= seen.min() <= seen.max() < items.rows and ((np.diff(seen) > 0) | first[1:-1]).all()):
+        raise ValueError("the pairs of its users are not of its items, or do not increase")
+    return KnownPairs(users, items, begins, seen)

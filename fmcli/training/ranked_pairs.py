@@ -1,0 +1,81 @@
+"""Validation by rankings: the held-out pair of each context, among all items that the context has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.labels import Relevance
+from fmcli.data.shards.observed_rows import ObservedRows, Sides
+from fmcli.data.transform import Transform
+from fmcli.models.model import Model
+from fmcli.records import dataclass
+from fmcli.registry.specs import Spec
+from fmcli.scoring.draws import Draws
+from fmcli.scoring.metrics import Outcome
+from fmcli.scoring.recommend.rankings import UserItemPairs, ranked
+from fmcli.scoring.scorer import Scorer
+from fmcli.training.validation import Validation
+
+# The default metrics; the first one chooses the epoch.
+METRICS = ("ndcg@10", "recall@10")
+
+
+@dataclass
+class RankedPairs(Validation):
+    """Held-out pairs, ready to rank.
+
+    pairs : the contexts with held-out pairs, all items, and the pairs.
+    popularity : (items) in how many pairs to train on each item is.
+    scorer : returns what scores pairs by a model.
+    """
+
+    pairs: UserItemPairs = field(kw_only=True)
+    popularity: NDArray[np.float64] = field(kw_only=True)
+    scorer: Callable[[Model], Scorer] = field(kw_only=True)
+
+    def metrics_that_choose(self) -> tuple[str, ...]:
+        return self.metrics
+
+    def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
+        return self.figures(self.scorer(model))
+
+    def figures(self, scorer: Scorer | None) -> dict[str, float]:
+        """Return the metrics of the order of a model; None: of the most popular items first."""
+        popularity = None if scorer else self.popularity
+        found = ranked(self.metrics, self.pairs, scorer, popularity, relevance=Relevance(), threads=self.threads)
+        return found.figures
+
+
+def ranked_pairs(
+    like: Validation, source: ObservedRows, held: NDArray[np.int32], transform: Transform, spec: Spec
+) -> RankedPairs:
+    """Return the held-out pairs of a run, ready to rank. like : what measures the model on the rows to train on."""
+    sides = Sides.of(source.data, source.all_numbers, source.of_items)
+    place = np.searchsorted(source.all_numbers, held)
+    contexts = np.unique(sides.context[place])
+    user = np.searchsorted(contexts, sides.context[place])
+    order = np.lexsort((sides.item[place], user))
+    trained = np.searchsorted(source.all_numbers, source.rows)
+    mine = trained[np.isin(sides.context[trained], contexts)]
+    seen = np.stack([np.searchsorted(contexts, sides.context[mine]), sides.item[mine]])
+    pairs = UserItemPairs(
+        sides.contexts.take(contexts.astype(np.int32)),
+        sides.items,
+        user[order],
+        sides.item[place][order],
+        np.ones(len(held)),
+        {"": seen},
+    )
+    meta = {"model": spec.model, "options": spec.values, "members": 1}
+    whole = replace(transform, frequent=None)
+    others = {name: value for name, value in vars(like).items() if name in like.__dataclass_fields__}
+    return RankedPairs(
+        **{**others, "data": source.data, "rows": held, "held_out": True},
+        pairs=pairs,
+        popularity=np.bincount(sides.item[trained], minlength=sides.items.rows).astype(np.float64),
+        scorer=lambda model: Scorer(Draws(model), whole, meta, "the model"),
+    )

@@ -1,0 +1,148 @@
+"""Rows that are observed pairs of a context, such as a user, and an item: a form of rows in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.labels import Labels
+from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows, Sides
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.transform import Transform
+from fmcli.errors import BadInputError
+from fmcli.records import dataclass
+from fmcli.registry.specs import Spec
+from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.training.setup.rows import DividedInMemory, RowsInMemory
+from fmcli.training.setup.settings import HoldOut
+
+if TYPE_CHECKING:
+    from fmcli.registry.choices import Choices
+
+# The fields of entries of contexts and of items.
+OF_CONTEXT, OF_ITEM = 0, 1
+# The weight of each pair of all, before held-out pairs choose another one.
+UNSEEN_WEIGHT = 0.1
+# At most so many contexts have a held-out pair, by default.
+MOST_HELD_OUT = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsInMemory(RowsInMemory):
+    """Observed pairs in memory, each once, whose entries have the fields OF_CONTEXT and OF_ITEM.
+
+    terms : what all pairs add to the objective.
+    """
+
+    terms: AllPairsTerms
+
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedPairs:
+        every = np.arange(self.data.rows, dtype=np.int32)
+        chosen = np.zeros(len(every), dtype=np.bool_)
+        if hold_out.share != 0:
+            chosen[self._held(spec, hold_out)] = True
+        return DividedPairs(self.data, self.every, every[~chosen], every[chosen], pairs=self)
+
+    def _held(self, spec: Spec, hold_out: HoldOut) -> NDArray[np.intp]:
+        """Return one pair of each of some contexts with several pairs: the last pair, or with a share, which is one of
+        the contexts, a random pair unless it is the last one that is asked for."""
+        random, context = generator(spec, HOLDOUT_STREAM), self.sides.context
+        place = np.arange(len(context))
+        order = place if hold_out.share is None or hold_out.last else random.permutation(place)
+        counts = np.bincount(context)
+        last = np.empty(len(counts), dtype=np.intp)
+        last[context[order]] = order
+        several = random.permutation(np.flatnonzero(counts > 1))
+        most = MOST_HELD_OUT if hold_out.share is None else round(hold_out.share * len(several))
+        held: NDArray[np.intp] = last[several[:most]]
+        return held
+
+    @property
+    def sides(self) -> Sides:
+        """The contexts and items of all pairs."""
+        return Sides.of(self.data, np.arange(self.data.rows, dtype=np.int32), of_items(self.data))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DividedPairs(DividedInMemory):
+    """Observed pairs in memory, divided."""
+
+    pairs: PairsInMemory
+
+    def training(self, transform: Transform, threads: int, *, grouped: bool) -> TrainingRows:
+        return ObservedRows(transform.training(self.data), self.rows, of_items(self.data), self.pairs.terms, self.every)
+
+
+def of_items(data: Dataset) -> NDArray[np.bool_]:
+    """Return (features) whether each feature belongs to an item."""
+    flags = np.zeros(data.features, dtype=np.bool_)
+    flags[data.index[data.field == OF_ITEM]] = True
+    return flags
+
+
+def observed(
+    data: Dataset, users: frozenset[int], items: frozenset[int], source: str, terms: AllPairsTerms, *, counted: bool
+) -> PairsInMemory:
+    """Return the pairs of rows, each once, at the place of its last row.
+
+    users, items : the fields of the entries of contexts, and of items; other entries are left out.
+    source : the name of the rows, for messages.
+    terms : of PairsInMemory.
+    counted : whether labels are counts, of which pairs have the weight 1 + log(sum); otherwise the sum is the weight.
+
+    Raises BadInputError for a row without a context or without an item, for a feature of both, and for counts.
+    """
+    if data.field is None:
+        raise BadInputError(f"{source}: its features have no fields, which tell users and items; write ffm text")
+    side = np.where(np.isin(data.field, [*items]), OF_ITEM, np.where(np.isin(data.field, [*users]), OF_CONTEXT, -1))
+    of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    for number, name in enumerate(("user", "item")):
+        lacking = np.bincount(of_row[side == number], minlength=data.rows) == 0
+        if lacking.any():
+            raise BadInputError(f"{source}: row {int(lacking.argmax()) + 1} has no {name}; each row needs both")
+    both = np.intersect1d(data.index[side == OF_CONTEXT], data.index[side == OF_ITEM])
+    if len(both):
+        raise BadInputError(f"{source}: a feature is one of users and one of items, such as column {both[0]}")
+    count = np.ones(data.rows) if data.label is None else np.asarray(data.label, np.float64)
+    if not (np.isfinite(count) & (count > 0)).all() or (counted and count.min() < 1):
+        least = "at least 1" if counted else "positive"
+        raise BadInputError(f"{source}: row {int((~(count >= counted)).argmax()) + 1} has no count that is {least}")
+    kept = side >= 0
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(of_row[kept], minlength=data.rows))])
+    pairs = Dataset(
+        indptr.astype(np.int64),
+        data.index[kept],
+        None if data.value is None else data.value[kept],
+        np.ones(data.rows),
+        data.features,
+        side[kept].astype(np.int32),
+        numbering=data.numbering,
+    )
+    sides = PairsInMemory(pairs, terms=terms).sides
+    code: NDArray[np.int64] = sides.context * int(sides.items.rows) + sides.item
+    _, last, place = np.unique(code[::-1], return_index=True, return_inverse=True)
+    last = data.rows - 1 - last
+    total, order = np.bincount(place, count[::-1]), np.argsort(last)
+    weight = 1 + np.log(total) if counted else total
+    rows: RowNumbers = last[order].astype(np.int32)
+    each = pairs.take(rows).changed(weight=np.ascontiguousarray(weight[order]))
+    return PairsInMemory(each, own=True, terms=terms)
+
+
+def terms_of(choices: Choices) -> AllPairsTerms:
+    """Return what all pairs add to the objective of a run."""
+    given = choices.unseen_weight is not None
+    return AllPairsTerms(choices.unseen_weight if given else UNSEEN_WEIGHT, choices.l2_power, given)
+
+
+def pairs_in_words(rows: PairsInMemory) -> str:
+    """Describe observed pairs."""
+    sides = rows.sides
+    every = sides.contexts.rows * sides.items.rows
+    return (
+        f"{rows.count:,} different pairs of {sides.contexts.rows:,} users and {sides.items.rows:,} items, "
+        f"{100 * rows.count / every:.3g} % of all"
+    )

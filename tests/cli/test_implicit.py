@@ -1,0 +1,351 @@
+"""--implicit: learning from observed pairs of users and items."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import fmcli
+from fmcli.model_file.container import ModelFile, load, save
+
+USERS, ITEMS, TASTES = 40, 32, 4
+SIDES = ("--implicit", "--user", "user", "--item", "film")
+# A run of a moment.
+SHORT = (*SIDES, "-k", "4", "-e", "8")
+
+
+def plays(rng, users=range(USERS), each=9, taste=0.8):
+    """Pairs of a user and an item, most of them of the user's taste, which is that of the item's number."""
+    pairs = []
+    for user in users:
+        liked = rng.random(ITEMS) + (np.arange(ITEMS) % TASTES == user % TASTES) * taste
+        pairs += [(user, int(item)) for item in np.argsort(-liked)[:each]]
+    return [pairs[place] for place in rng.permutation(len(pairs))]
+
+
+def table(path, pairs, header="user,film", form="u{},f{}"):
+    path.write_text("".join([header + "\n", *(form.format(*one) + "\n" for one in pairs)]))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path, rng):
+    return table(tmp_path / "plays.csv", plays(rng))
+
+
+def arrays(run, model):
+    out = model.with_suffix(".npz")
+    run.ok("export", model, out)
+    with np.load(out) as found:
+        return {name: found[name] for name in found.files}
+
+
+def figures(text, name):
+    """A metric of held-out pairs, and that of the most popular items."""
+    found = re.search(rf"valid-{name} +([\d.]+)  \(popularity order ([\d.]+)\)", text)
+    return float(found[1]), float(found[2])
+
+
+def test_users_get_items_of_their_taste(run, log, tmp_path):
+    done = run.ok("train", "--quick-search", *SIDES, "-k", "8", "-o", tmp_path / "m.fm", log)
+    model, popular = figures(done.stderr, "recall@10")
+    assert model > popular + 0.2
+    assert f"{USERS * 9} different pairs of {USERS} users and {ITEMS} items" in done.stderr
+    assert f"({USERS} rows)" in done.stderr  # the last pair of each
+    assert "tried --unseen-weight 0.5: ndcg@10" in done.stderr
+    assert "tried --l2-v 0.1: ndcg@10" in done.stderr
+
+
+@pytest.fixture
+def popular(tmp_path, rng):
+    """A log of users without tastes: some items are more popular than others."""
+    chance = 1 / (1 + np.arange(ITEMS)) / np.sum(1 / (1 + np.arange(ITEMS)))
+    pairs = [(user, item) for user in range(150) for item in rng.choice(ITEMS, 6, replace=False, p=chance)]
+    return table(tmp_path / "popular.csv", pairs)
+
+
+def test_pairs_without_tastes_are_ranked_as_popular_items_are(run, popular, tmp_path):
+    done = run.ok("train", "--quick-search", *SIDES, "-k", "8", "-o", tmp_path / "m.fm", popular)
+    model, of_popular = figures(done.stderr, "ndcg@10")
+    assert of_popular > 0.25
+    assert model > of_popular - 2 * 0.4 / np.sqrt(150)  # two standard errors
+
+
+def test_a_model_that_is_no_better_than_popular_items_is_named(run, popular, tmp_path):
+    done = run.ok(
+        "train",
+        *SHORT,
+        "--no-linear",
+        "--no-bias",
+        "--l2",
+        "1e-9",
+        "--unseen-weight",
+        "1e-6",
+        "-q",
+        "-o",
+        tmp_path / "m.fm",
+        popular,
+    )
+    assert re.search(r"ndcg@10 is .* the popularity order's [\d.]+; try a stronger penalty", done.stderr)
+    run.fails(
+        3,
+        "train",
+        *SHORT,
+        "--no-linear",
+        "--no-bias",
+        "--l2",
+        "1e-9",
+        "--unseen-weight",
+        "1e-6",
+        "--fail-worse-than-constant",
+        "-o",
+        tmp_path / "n.fm",
+        popular,
+    )
+    assert not (tmp_path / "n.fm").exists()
+
+
+def test_the_metrics_are_those_of_all_unseen_items(run, log, tmp_path):
+    """By the predictions of all pairs."""
+    model, events = tmp_path / "m.fm", tmp_path / "log.json"
+    run.ok("train", *SHORT, "--no-refit", "-x", "recall@5", "-o", model, "--log-json", events, log)
+    [*_, summary] = map(json.loads, events.read_text().splitlines())
+    pairs = [line.split(",") for line in log.read_text().splitlines()[1:]]
+    every = table(tmp_path / "all.csv", [(u, i) for u in range(USERS) for i in range(ITEMS)])
+    scores = np.array(run.ok("predict", model, every).stdout.split(), dtype=float).reshape(USERS, ITEMS)
+    hits, popular_hits = [], []
+    counts = np.zeros(ITEMS)
+    last = {user: place for place, (user, _) in enumerate(pairs)}
+    for place, (user, film) in enumerate(pairs):
+        counts[int(film[1:])] += place != last[user]
+    for user, place in last.items():
+        held = int(pairs[place][1][1:])
+        seen = [int(film[1:]) for at, (one, film) in enumerate(pairs) if one == user and at != place]
+        unseen = np.setdiff1d(np.arange(ITEMS), seen)
+        for order, found in ((scores[int(user[1:])], hits), (counts, popular_hits)):
+            above = np.sum(order[unseen] > order[held])
+            ties = np.sum(order[unseen] == order[held])
+            found.append(min(max(5 - above, 0), ties) / ties)
+    assert summary["valid"]["recall@5"] == pytest.approx(np.mean(hits))
+    assert summary["valid_constant"]["recall@5"] == pytest.approx(np.mean(popular_hits))
+    assert 0.2 < np.mean(hits) < 1
+
+
+@pytest.mark.parametrize("count", ["--count", "--weight-column"])
+def test_repeated_pairs_add_up(run, log, tmp_path, rng, count):
+    pairs = plays(rng)
+    times = rng.integers(1, 5, len(pairs))
+    counted = table(
+        tmp_path / "counted.csv", [(*one, n) for one, n in zip(pairs, times, strict=True)], "user,film,n", "u{},f{},{}"
+    )
+    repeated = table(tmp_path / "repeated.csv", [one for one, n in zip(pairs, times, strict=True) for _ in range(n)])
+    one, other = tmp_path / "one.fm", tmp_path / "other.fm"
+    run.ok("train", *SHORT, count, "n", "-o", one, counted)
+    run.ok("train", *SHORT, "-o", other, repeated)
+    first, second = arrays(run, one), arrays(run, other)
+    same = all(np.array_equal(first[name], second[name]) for name in first)
+    assert same == (count == "--count")  # which takes the logarithm, as rows that are counted do
+
+
+def test_text_with_fields_is_as_the_table(run, tmp_path, rng):
+    pairs = plays(rng)
+    log = table(tmp_path / "plays.csv", pairs, form="{},{}")
+    text = tmp_path / "plays.ffm"
+    text.write_text("".join(f"0:{u}:1 3:{1000 + i}:1\n" for u, i in pairs))
+    one, other = tmp_path / "one.fm", tmp_path / "other.fm"
+    first = run.ok("train", *SHORT, "-o", one, log).stderr
+    second = run.ok("train", "--implicit", "--user", "0", "--item", "3", *SHORT[len(SIDES) :], "-o", other, text).stderr
+    assert figures(first, "ndcg@10") == pytest.approx(figures(second, "ndcg@10"), abs=0.15)
+    assert run.ok("predict", other, text).stdout.count(b"\n") == len(pairs)
+
+
+@pytest.mark.parametrize("kind", ["linear", "fm", "shfm"])
+def test_the_file_is_the_same_for_any_number_of_threads(run, log, tmp_path, kind):
+    files = []
+    for threads in ("1", "2"):
+        model = tmp_path / f"{threads}.fm"
+        size = () if kind == "linear" else ("-k", "4")
+        run.ok("train", *SIDES, *size, "-e", "4", "-m", kind, "-j", threads, "-o", model, log)
+        files.append(model.read_bytes())
+    assert files[0] == files[1]
+
+
+def test_new_users_and_items_are_scored_by_their_features(run, tmp_path, rng):
+    """Which users and items have in tables that are joined."""
+    users = table(tmp_path / "users.csv", [(u, u % TASTES) for u in range(USERS + 8)], "user,taste", "u{},t{}")
+    films = table(tmp_path / "films.csv", [(i, i % TASTES) for i in range(ITEMS)], "film,genre", "f{},g{}")
+    log = table(tmp_path / "plays.csv", [(u, i) for u, i in plays(rng) if i < ITEMS - 4])
+    joins = ("--join", f"user={users}", "--join", f"film={films}")
+    model = tmp_path / "m.fm"
+    run.ok("train", *SHORT, *joins, "-o", model, log)
+    new = table(tmp_path / "new.csv", [(USERS + u, i) for u in range(8) for i in range(ITEMS)])
+    scores = np.array(run.ok("predict", *joins, model, new).stdout.split(), dtype=float).reshape(8, ITEMS)
+    hidden = []
+    for user, row in enumerate(scores):
+        assert np.mean(np.argsort(-row)[: ITEMS // TASTES] % TASTES == user % TASTES) > 0.7
+        hidden.append(np.argmax(row[ITEMS - 4 :]) == user % TASTES)
+    assert np.mean(hidden) > 0.6  # of items that no training pair has
+
+
+def recommended(text):
+    """Pairs of a user and a film, in order."""
+    return [tuple(line.split("\t")[:2]) for line in text.decode().splitlines()[1:]]
+
+
+def test_all_users_get_the_best_items_that_they_have_not_played(run, log, tmp_path):
+    model, top = tmp_path / "m.fm", 5
+    run.ok("train", *SHORT, "-o", model, log)
+    done = run.ok("recommend", "--top", str(top), model)
+    pairs = [tuple(line.split(",")) for line in log.read_text().splitlines()[1:]]
+    users = list(dict.fromkeys(user for user, _ in pairs))
+    every = [(u, f"f{i}") for u in users for i in range(ITEMS)]
+    table(tmp_path / "all.csv", every, form="{},{}")
+    scores = dict(zip(every, map(float, run.ok("predict", model, tmp_path / "all.csv").stdout.split()), strict=True))
+    played = set(pairs)
+    expected = {
+        user: sorted(
+            (-score, film) for (one, film), score in scores.items() if one == user and (one, film) not in played
+        )
+        for user in users
+    }
+    found = recommended(done.stdout)
+    assert [user for user, _ in found] == [user for user in users for _ in range(top)]
+    for user, film in found:
+        assert (-scores[user, film], film) in expected[user][:top]
+    # Some users, and some items; other pairs that they have seen.
+    some = table(tmp_path / "some.csv", [("u3",), ("u1",), ("u3",)], "user", "{}")
+    few = run.ok("recommend", "--top", str(top), "--given", some, model)
+    assert recommended(few.stdout) == [pair for user in ("u3", "u1") for pair in found if pair[0] == user]
+    films = table(tmp_path / "films.csv", [(i,) for i in range(8)], "film", "f{}")
+    best = recommended(run.ok("recommend", "--top", "1", "--given", some, "--over", films, model).stdout)
+    assert best == [(user, next(f for _, f in expected[user] if int(f[1:]) < 8)) for user in ("u3", "u1")]
+    again = recommended(
+        run.ok("recommend", "--top", "32", "--given", some, "--over", films, "--seen", "all.csv", model).stdout
+    )
+    assert again == []
+
+
+def test_contexts_are_named_by_their_columns(run, tmp_path, rng):
+    films = table(tmp_path / "films.csv", [(i, i % TASTES) for i in range(ITEMS)], "film,genre", "f{},g{}")
+    pairs = [(u, u % 2, i) for u, i in plays(rng)]
+    log = table(tmp_path / "plays.csv", pairs, "user,device,film", "u{},d{},f{}")
+    model, sides = tmp_path / "m.fm", ("--implicit", "--user", "user,device", "--item", "film")
+    run.ok("train", *sides, "-k", "4", "-e", "4", "--join", f"film={films}", "-o", model, log)
+    done = run.ok("recommend", "--top", "1", "--json", model).stdout.decode()
+    found = [json.loads(line) for line in done.splitlines()]
+    assert {one["user,device"] for one in found} == {f"u{u},d{u % 2}" for u in range(USERS)}
+    assert all(re.fullmatch(r"f\d+", one["items"][0]["film"]) for one in found)
+
+
+def test_text_is_recommended_by_its_first_features(run, tmp_path, rng):
+    text = tmp_path / "plays.ffm"
+    text.write_text("".join(f"0:{u}:1 1:{100 + i}:1\n" for u, i in plays(rng)))
+    run.ok("train", "--implicit", "--user", "0", "--item", "1", "-k", "4", "-e", "4", "-o", "m.fm", text)
+    found = recommended(run.ok("recommend", "--top", "2", "m.fm").stdout)
+    assert {user for user, _ in found} == {str(u) for u in range(USERS)}
+    assert all(int(film) >= 100 for _, film in found)
+
+
+def test_rankings_of_later_pairs_leave_out_those_of_training(run, log, tmp_path, rng):
+    model = tmp_path / "m.fm"
+    run.ok("train", *SHORT, "-o", model, log)
+    films = table(tmp_path / "films.csv", [(i,) for i in range(ITEMS)], "film", "f{}")
+    played = {tuple(line.split(",")) for line in log.read_text().splitlines()[1:]}
+    later = [(u, i) for u, i in plays(rng) if (f"u{u}", f"f{i}") not in played]
+    new = table(tmp_path / "later.csv", later)
+    of_model = run.ok("evaluate", "--json", "-x", "recall@10", "--over", films, model, new).stdout
+    of_log = run.ok("evaluate", "--json", "-x", "recall@10", "--over", films, "--seen", log, model, new).stdout
+    assert json.loads(of_model)["metrics"] == json.loads(of_log)["metrics"]
+    assert json.loads(of_model)["metrics"]["recall@10"] > 0.3
+    assert json.loads(of_model)["pairs_seen"] == len(played)
+
+
+def test_models_of_other_rows_know_no_users(run, log, tmp_path):
+    rows = table(
+        tmp_path / "rows.csv", [(u, i, 1 + i % 2) for u in range(9) for i in range(9)], "user,film,stars", "u{},f{},{}"
+    )
+    run.ok("train", "--label", "stars", "--categorical", "user,film", "-o", "m.fm", rows)
+    assert "m.fm does not know its items" in run.fails(2, "recommend", "m.fm").stderr
+    run.ok("train", *SHORT, "-o", "n.fm", log)
+    new = table(tmp_path / "new.csv", [(u, 3, 1) for u in range(50, 60)], "user,film,plays", "u{},f{},{}")
+    assert run("train", "-i", "n.fm", "--only-new", "-o", "grown.fm", new).returncode != 70
+
+
+DAMAGE = {
+    "an item that does not exist": ("observed.seen", lambda array: array + 1000),
+    "items of a user twice": ("observed.seen", np.zeros_like),
+    "pairs that begin later": ("observed.begins", lambda array: array + 1),
+    "a user too many": ("observed.users.begins", lambda array: np.append(array, array[-1])),
+    "a feature that does not exist": ("observed.items.index", lambda array: array + 10_000),
+    "another type": ("observed.seen", lambda array: array.astype(np.int64)),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_pairs_of_a_file_are_found(run, log, tmp_path, case):
+    path = tmp_path / "m.fm"
+    run.ok("train", *SHORT, "-o", path, log)
+    file = load(str(path))
+    name, change = DAMAGE[case]
+    save(str(path), ModelFile(file.meta, {**file.tensors, name: change(file.tensors[name])}))
+    assert "is not a valid model" in run.fails(65, "recommend", path).stderr
+
+
+def test_python_gives_the_bits_of_the_command(run, log, tmp_path):
+    model = tmp_path / "m.fm"
+    run.ok("train", *SHORT, "-o", model, log)
+    options = {"implicit": True, "user": "user", "item": "film", "rank": 4, "epochs": 8, "quick_search": False}
+    found = fmcli.train(str(log), **options)
+    expected = fmcli.load(model)
+    assert all(np.array_equal(found.parameters[name], expected.parameters[name]) for name in expected.parameters)
+    with pytest.raises(fmcli.errors.UsageError, match="user"):
+        fmcli.train(str(log), implicit=True, item="film")
+    with pytest.raises(fmcli.errors.UsageError, match="frame, or files"):
+        fmcli.train((np.ones((3, 2)), np.ones(3)), **options)
+
+
+REFUSED = {
+    "--user": (["--implicit", "--item", "film"], "--implicit needs the columns of users and of items"),
+    "no column": ([*SIDES[:-1], "fim"], "no column 'fim'"),
+    "both": (["--implicit", "--user", "user", "--item", "user"], "have a column in common"),
+    "label": ([*SIDES, "--label", "user"], "observed pairs have no labels"),
+    "loss": ([*SIDES, "--loss", "squared"], "observed pairs have no labels"),
+    "without --implicit": (["--user", "user"], "--implicit"),
+    "solver": ([*SIDES, "-s", "adagrad"], "needs -s cd"),
+    "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm"),
+    "group penalty": ([*SIDES, "--group-l1", "1"], "all pairs have no such step"),
+    "neither": ([*SIDES, "--numeric", "n"], "'n' is neither of --user nor of --item"),
+    "weights": ([*SIDES, "--count", "n", "--weight-column", "n"], "both give pairs a weight"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_observed_pairs_need_is_checked(run, tmp_path, case):
+    options, message = REFUSED[case]
+    table(tmp_path / "plays.csv", [(1, 2, 3), (2, 3, 4)], "user,film,n", "u{},f{},{}")
+    assert message in run.fails(65 if case == "no column" else 2, "train", *options, "plays.csv").stderr
+
+
+BAD = {
+    "count": ("user,film,n\nu1,f1,2\nu1,f2,0.5\n", ["--count", "n"], "row 2 has no count that is at least 1"),
+    "weight": ("user,film,n\nu1,f1,2\nu1,f2,-1\n", ["--weight-column", "n"], "row 2 has no count that is positive"),
+    "user": ("user,film\nu1,f1\n,f2\n", [], "row 2 has no user"),
+    "item": ("user,film\nu1,f1\nu2,\n", [], "row 2 has no item"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_pairs_are_named(run, tmp_path, case):
+    text, options, message = BAD[case]
+    (tmp_path / "bad.csv").write_text(text)
+    assert message in run.fails(65, "train", *SIDES, *options, "bad.csv").stderr
+
+
+def test_text_without_fields_has_no_sides(run, tmp_path):
+    (tmp_path / "rows.libsvm").write_text("1:1 2:1\n3:1 4:1\n")
+    done = run.fails(65, "train", "--implicit", "--user", "0", "--item", "1", "rows.libsvm")
+    assert "have no fields" in done.stderr
+    (tmp_path / "rows.ffm").write_text("0:1:1 1:1:1\n0:3:1 1:4:1\n")
+    done = run.fails(65, "train", "--implicit", "--user", "0", "--item", "1", "rows.ffm")
+    assert "of users and one of items" in done.stderr
