@@ -256,22 +256,24 @@ class Model:
             return [json.loads(line) for text in lines for line in text.splitlines()]
 
     def recommend(
-        self, given: Any, over: Any, top: int = 10, *, seen: Any = None, threads: int | None = None
+        self, given: Any = None, over: Any = None, top: int = 10, *, seen: Any = None, threads: int | None = None
     ) -> tuple[NDArray[np.int64], Floats]:
         """Return the items with the largest scores for each of many contexts, as ``fmcli recommend`` does.
 
         Parameters
         ----------
-        given : sparse matrix, array, list of dict, frame, or files
-            The contexts, such as users: as X in `predict`, but a part of the features.
-        over : sparse matrix, array, list of dict, frame, or files
-            The items, which have no feature in common with contexts. The row of a pair has the features of both.
+        given : sparse matrix, array, list of dict, frame, or files, optional
+            The contexts, such as users: as X in `predict`, but a part of the features. By default, all users that a
+            model of observed pairs (``implicit``) knows, in the order of `users`.
+        over : sparse matrix, array, list of dict, frame, or files, optional
+            The items, which have no feature in common with contexts. The row of a pair has the features of both. By
+            default, all items that such a model knows, in the order of `items`.
         top : int
             The number of items for each context.
         seen : sparse matrix, frame, or files, optional
             Pairs to leave out: the entries of a matrix of shape (contexts, items), or the rows of a frame or a table,
             such as the training rows. A row has a cell of ``given`` and a cell of ``over``, which are also frames or
-            tables, in the first column with features of each.
+            tables, in the first column with features of each. By default, the pairs that such a model knows.
         threads : int, optional
             By default, one for each core.
 
@@ -288,6 +290,7 @@ class Model:
         UsageError
             If the model has scores of several classes, or ``seen`` does not fit; it is a ValueError.
         """
+        from fmcli.scoring.recommend.known import ITEMS, USERS, known_seen
         from fmcli.scoring.recommend.recommender import Recommender
 
         with in_python():
@@ -296,8 +299,9 @@ class Model:
             number, scorer = threads_of(threads), self._scorer
             pairs = None
             if seen is None or not (is_files(seen) or self._reads(seen)):
-                items, contexts = self._part(over, number), self._part(given, number)
-                pairs = None if seen is None else pairs_of(seen, contexts.rows, items.rows)
+                items, contexts = (self._side(one, side, number) for one, side in ((over, ITEMS), (given, USERS)))
+                pairs = known_seen(scorer, contexts, items)
+                pairs = pairs if seen is None else pairs_of(seen, contexts.rows, items.rows)
             else:
                 contexts, items, pairs = self._seen(given, over, seen, number)
             recommender = Recommender(scorer, items, top)
@@ -315,6 +319,29 @@ class Model:
                 chosen[first : first + len(place)][place] = block.items
                 predictions[first : first + len(place)][place] = block.predictions[:, 0]
             return chosen, predictions
+
+    @property
+    def users(self) -> list[str]:
+        """The ids of the users that a model of observed pairs knows, in the order of its rows. Raises UsageError."""
+        return self._known("users")
+
+    @property
+    def items(self) -> list[str]:
+        """The ids of the items that a model of observed pairs knows, in the order of its rows. Raises UsageError."""
+        return self._known("items")
+
+    def _known(self, side: str) -> list[str]:
+        """Return the ids of a side of observed pairs. Raises UsageError for a model of other rows."""
+        from fmcli.scoring.recommend.known import known_rows
+
+        with in_python():
+            return [id.decode(errors="replace") for id in known_rows(self._scorer, side).ids]
+
+    def _side(self, X: Any, side: str, threads: int) -> Dataset:
+        """Return rows of a side of pairs; None: all that the model knows. Raises BadInputError and UsageError."""
+        from fmcli.scoring.recommend.known import known_rows
+
+        return known_rows(self._scorer, side).data if X is None else self._part(X, threads)
 
     def _part(self, X: Any, threads: int) -> Dataset:
         """Return rows that have a part of the features, with the columns of the model. Raises BadInputError."""

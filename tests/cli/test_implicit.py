@@ -226,6 +226,25 @@ def test_all_users_get_the_best_items_that_they_have_not_played(run, log, tmp_pa
     assert again == []
 
 
+def test_python_recommends_what_the_command_does(run, log, tmp_path):
+    run.ok("train", *SHORT, "-o", tmp_path / "m.fm", log)
+    expected = recommended(run.ok("recommend", "--top", "3", "m.fm").stdout)
+    model = fmcli.load(tmp_path / "m.fm")
+    found, _ = model.recommend(top=3)
+    users, items = model.users, model.items
+    assert [(user, items[item]) for user, row in zip(users, found, strict=True) for item in row] == expected
+    few, _ = model.recommend([{f"user={user}": 1} for user in users[:2]], top=3)
+    assert few.tolist() == found[:2].tolist()
+    other, _ = model.recommend(top=3, seen=np.zeros((USERS, ITEMS)))
+    assert other.tolist() != found.tolist()
+    table(tmp_path / "rows.csv", [(u, i, i % 2) for u in range(9) for i in range(9)], "user,film,y", "u{},f{},{}")
+    plain = fmcli.train(
+        str(tmp_path / "rows.csv"), label="y", categorical=["user", "film"], epochs=1, quick_search=False
+    )
+    with pytest.raises(ValueError, match="does not know its items"):
+        plain.recommend()
+
+
 def test_contexts_are_named_by_their_columns(run, tmp_path, rng):
     films = table(tmp_path / "films.csv", [(i, i % TASTES) for i in range(ITEMS)], "film,genre", "f{},g{}")
     pairs = [(u, u % 2, i) for u, i in plays(rng)]
