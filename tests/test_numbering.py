@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli.data.dataset import Dataset
+from fmcli.data.dataset import NO_UNIT, Dataset, restored
 from fmcli.data.numbering import Numbering, moved, occurring
 from fmcli.export.arrays import exported
 from fmcli.inspect.inspection import inspect_model, views
@@ -200,3 +200,20 @@ def test_an_axis_is_moved_and_filled():
     array = np.arange(6.0).reshape(2, 3)
     found = moved(array, 1, np.array([0, 2]), np.array([3, 1]), 5, fill=-1)
     assert found.tolist() == [[-1, 2, -1, 0, -1], [-1, 5, -1, 3, -1]]
+
+
+def test_arrays_that_begin_anywhere_in_a_message_are_aligned():
+    def misaligned(array):
+        found = np.frombuffer(b"." + array.tobytes(), dtype=array.dtype, offset=1)
+        assert not found.flags.aligned
+        return found
+
+    ids = np.array([2, 5, 7], dtype=np.int32)
+    numbering = Numbering(misaligned(ids))
+    assert numbering.ids.flags.aligned
+    assert numbering.ids.tolist() == ids.tolist()
+    indptr, label = np.array([0, 2, 3], dtype=np.int64), np.array([1.0, 2.0])
+    arrays = misaligned(indptr), misaligned(np.array([0, 2, 1], dtype=np.int32)), None, misaligned(label)
+    data = restored(*arrays, 3, None, None, None, numbering, NO_UNIT)
+    assert all(array.flags.aligned for array in (data.indptr, data.index, data.label))
+    assert (data.index.tolist(), data.label.tolist()) == ([0, 2, 1], [1.0, 2.0])

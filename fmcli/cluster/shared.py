@@ -248,7 +248,7 @@ class Shared:
         model.prepare(TrainingRows(data, every), generator(spec, PREPARE_STREAM))
         model.allocate(0)
         for number, numbers in enumerate(values.blocks):
-            write_rows(model, number, numbers)
+            write_rows(model, number, np.require(numbers, requirements="A"))  # in a message, arrays begin anywhere
         for name, array in values.others.items():
             model.parameters[name][...] = array
         model.remeasure()

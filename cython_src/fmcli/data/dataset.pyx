@@ -568,6 +568,10 @@ def restored(indptr, index, value, label, features, field, weight, group, number
     """Return a Dataset in another process; a scalar value is the value of all entries."""
     if value is not None and np.ndim(value) == 0:
         value = repeated(value, len(index))
+    indptr, index, value, label, field, weight, group = [  # in a message, arrays begin anywhere
+        array if array is None else np.require(array, requirements="A")
+        for array in (indptr, index, value, label, field, weight, group)
+    ]
     return Dataset(
         indptr, index, value, label, features, field, weight, group=group, trusted=True, numbering=numbering,
         unit=unit)

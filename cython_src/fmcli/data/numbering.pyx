@@ -22,6 +22,7 @@ cdef class Numbering:
     """
 
     def __init__(self, ids, dimension=None):
+        ids = np.require(ids, requirements="A")  # in a message, arrays begin anywhere
         cdef const int32_t[::1] features = ids
         cdef Py_ssize_t column, n = features.shape[0]
         cdef int32_t word
