@@ -127,7 +127,7 @@ def test_an_update_of_one_epoch_that_is_worse_than_a_constant_needs_more_epochs(
 
 def test_a_penalty_that_was_compared_with_others_is_no_fault(run, folder, tmp_path):
     """The usual penalty was worse: a warning would ask for it again, and at each update."""
-    said = run.ok("train", "--quick-search", "-o", "m.fm", folder / "sums.train").stderr
+    said = run.ok("train", "--quick-search", "-s", "adagrad", "-r", ".05", "-o", "m.fm", folder / "sums.train").stderr
     assert "all factors are 0 by --l2-v 10, which predicts held-out rows better" in said
     assert "too strong" not in said
     for more in ([], ["-q"]):

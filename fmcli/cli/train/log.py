@@ -480,7 +480,7 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
         log.line(line.rstrip())
     taken = next((one for one in trials if one.chosen), None)
     if taken is not None and taken.number and taken is not trials[0] and not of_path:
-        log.line(f"trial {taken.number} is chosen: the trials before it are not clearly better")
+        log.line(f"trial {taken.number} is chosen: by the options that suit each, no trial before it is clearly better")
 
 
 def log_quick_search(log: Log, searched: SearchResult) -> None:
