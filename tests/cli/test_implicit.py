@@ -278,6 +278,9 @@ def test_rankings_of_later_pairs_leave_out_those_of_training(run, log, tmp_path,
     assert json.loads(of_model)["metrics"] == json.loads(of_log)["metrics"]
     assert json.loads(of_model)["metrics"]["recall@10"] > 0.3
     assert json.loads(of_model)["pairs_seen"] == len(played)
+    unknown = table(tmp_path / "unknown.csv", [(1, 90), (2, 91)])
+    table(tmp_path / "others.csv", [(90,), (91,)], "film", "f{}")
+    assert "warning" not in run.ok("evaluate", "--over", "others.csv", model, unknown).stderr
 
 
 def test_models_of_other_rows_know_no_users(run, log, tmp_path):

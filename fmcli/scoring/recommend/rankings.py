@@ -325,7 +325,8 @@ def rankings(
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
     read = ReadRows(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
-    if not inputs.seen and (known := known_seen(scorer, pairs.contexts, pairs.items)) is not None:
+    known = None if inputs.seen else known_seen(scorer, pairs.contexts, pairs.items)
+    if known is not None and len(known.items):
         user = np.repeat(np.arange(pairs.contexts.rows), np.diff(known.begins))
         pairs = pairs._replace(seen={scorer.path: np.stack([user, known.items.astype(np.int64)])})
     return ranked(names, pairs, scorer, relevance=relevance, threads=threads)
