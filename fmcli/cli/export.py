@@ -22,7 +22,7 @@ from fmcli.system.files import atomic_output
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NUMPY, TEXT, MODEL, JSON = ".npz", ".txt", ".fm", ".json"
+NUMPY, TEXT, MODEL, JSON, VECTORS = ".npz", ".txt", ".fm", ".json", ".npy"
 # The endings of files in the form of an option, and of files without one.
 ENDINGS = {
     "--kernel-form": (NUMPY, MODEL),
@@ -52,10 +52,12 @@ FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
         "fmcli export --kernel-form lifted.fm direct.fm",
         "# The score as a quadratic function of binary variables, for dimod and annealers.",
         "fmcli export --qubo train.libsvm.fm qubo.json",
+        "# Vectors of items and users for an index of inner products.",
+        "fmcli export plays.fm --vectors items.npy users.npy",
     ],
 )
 @click.argument("model", type=InputFile(), metavar="MODEL")
-@click.argument("output", type=OutputFile(DATA, {MODEL: MODEL_KIND}), metavar="OUT")
+@click.argument("output", type=OutputFile(DATA, {MODEL: MODEL_KIND}), metavar="[OUT]", required=False)
 @option(
     "output",
     "--kernel-form",
@@ -80,8 +82,25 @@ FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
     "and linear weights, libffm, a binary file if it is compiled with SSE, as by its Makefile, libffm-no-sse, one if "
     "it is not, or libffm-text for versions before 1.20. What these cannot have is an error. [default: none]",
 )
+@option(
+    "output",
+    "--vectors",
+    nargs=2,
+    type=OutputFile(DATA),
+    metavar="OUT_ITEMS OUT_USERS",
+    help="Instead of OUT, write .npy files of vectors of the items and users of a model of train --implicit: inner "
+    "products of both order items as recommend does. [default: none]",
+)
 @with_choices(*LOGGING)
-def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | None, choices: Choices) -> None:
+def command(
+    model: str,
+    output: str | None,
+    kernel_form: bool,
+    qubo: bool,
+    to: str | None,
+    vectors: tuple[str, str] | None,
+    choices: Choices,
+) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
     17 significant digits, so no precision is lost. "-" writes the text to standard output. OUT.tsv and OUT.parquet
     are tables of the parameters of features by their names, a row for each; Parquet needs DuckDB.
@@ -90,6 +109,14 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
     the text has the limits."""
     chosen = given()
     check_modes(chosen)
+    if vectors is not None:
+        check_vectors(output, vectors)
+        check_files()
+        with log_of(choices) as log:
+            run_vectors(log, model, vectors)
+        return
+    if output is None:
+        raise UsageError("missing argument 'OUT': the file to write; - is text to standard output")
     check_ending(output, next((flag_of(form) for form in ("kernel_form", "qubo", "to") if chosen[form]), ""))
     path = None if output == STANDARD_OUTPUT else output
     check_files()
@@ -112,6 +139,24 @@ def check_ending(output: str, form: str) -> None:
     writes = f"export {form}".strip() + f" writes {', '.join(endings[:-1])} and {endings[-1]} files"
     more = ", or - for text to standard output; or see --to" if not form else ""
     raise UsageError(f"{output}: {writes}; choose a name with such an ending{more}")
+
+
+def check_vectors(output: str | None, vectors: tuple[str, str]) -> None:
+    """Raise UsageError for an output beside vectors, and for vectors in files of another form."""
+    if output is not None:
+        raise UsageError(f"--vectors writes two files, and no {output}; leave out one of both")
+    if others := [path for path in vectors if not path.endswith(VECTORS)]:
+        raise UsageError(f"{others[0]}: export --vectors writes {VECTORS} files; choose a name with such an ending")
+
+
+def run_vectors(log: Log, model: str, outputs: tuple[str, str]) -> None:
+    """Load a model and write the vectors of its items and users."""
+    from fmcli.export.vectors import save_vectors, vectors
+    from fmcli.scoring.scorer import load_model
+
+    for side, rows, path in zip(("items", "users"), vectors(load_model(model)), outputs, strict=True):
+        save_vectors(rows, path)
+        log_arrays(log, {side: rows}, path)
 
 
 def run_arrays(log: Log, model: str, output: str | None) -> None:

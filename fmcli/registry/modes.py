@@ -459,6 +459,7 @@ MODES = (
     Mode("of", suboptions=("last",)),
     Mode("kernel_form", dict.fromkeys(("qubo", "to"), ONE_FORM)),
     Mode("qubo", {"to": ONE_FORM}),
+    Mode("vectors", dict.fromkeys(("kernel_form", "qubo", "to"), ONE_FORM)),
     Mode("format", dict.fromkeys(OF_TABLES, "text of features has no columns to name")),
     Mode("header", {"columns": "{columns} names the columns of a table without a header"}),
 )

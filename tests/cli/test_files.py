@@ -51,7 +51,7 @@ def words_of(parameter, path):
     value = {TableOfColumn: f"a={path}", RelationFile: f"{path}=X", QueryFile: f"SELECT * FROM '{path}'"}.get(
         type(parameter.type), path
     )
-    return [parameter.opts[0], value]
+    return [parameter.opts[0], value, *["Y"] * (parameter.nargs - 1)]
 
 
 def files_of(command, role):

@@ -245,6 +245,40 @@ def test_python_recommends_what_the_command_does(run, log, tmp_path):
         plain.recommend()
 
 
+@pytest.mark.filterwarnings("ignore:all rows of given get the same list")  # by linear
+@pytest.mark.parametrize("kind", ["linear", "fm", "shfm"])
+def test_inner_products_of_vectors_order_items_as_recommend_does(run, log, tmp_path, kind):
+    size = () if kind == "linear" else ("-k", "4")
+    run.ok("train", *SIDES, *size, "-e", "8", "-m", kind, "-o", "m.fm", log)
+    done = run.ok("export", "m.fm", "--vectors", "items.npy", "users.npy")
+    items, users = np.load(tmp_path / "items.npy"), np.load(tmp_path / "users.npy")
+    assert f"items: {ITEMS} x {items.shape[1]}\nwrote items.npy\nusers: {USERS} x {users.shape[1]}" in done.stderr
+    model = fmcli.load(tmp_path / "m.fm")
+    assert (len(items), len(users)) == (len(model.items), len(model.users)) == (ITEMS, USERS)
+    rows = [{f"user={user}": 1, f"film={item}": 1} for user in model.users for item in model.items]
+    beyond = model.predict(rows).reshape(USERS, ITEMS) - users @ items.T
+    assert np.ptp(beyond, axis=1).max() < 1e-5
+    assert np.ptp(beyond) > 1e-3  # a constant per user is left out
+    found, _ = model.recommend(top=5, seen=np.zeros((USERS, ITEMS)))
+    score = np.take_along_axis(users @ items.T, found, axis=1)
+    assert (np.diff(score, axis=1) < 1e-5).all()
+    assert (np.sort(users @ items.T, axis=1)[:, ::-1][:, :5] - score < 1e-5).all()
+
+
+def test_vectors_need_two_files_and_a_model_of_pairs(run, log, tmp_path):
+    run.ok("train", *SHORT, "-o", "m.fm", log)
+    to = ("--vectors", "items.npy", "users.npy")
+    assert "two files, and no out.npz" in run.fails(2, "export", "m.fm", "out.npz", *to).stderr
+    assert ".npy files" in run.fails(2, "export", "m.fm", "--vectors", "items.npy", "users.npz").stderr
+    assert "the same file" in run.fails(2, "export", "m.fm", "--vectors", "a.npy", "a.npy").stderr
+    assert "missing argument 'OUT'" in run.fails(2, "export", "m.fm").stderr
+    assert "--qubo" in run.fails(2, "export", "--qubo", "m.fm", *to).stderr
+    (tmp_path / "rows.libsvm").write_text("1 1:1 2:1\n0 3:1 4:1\n")
+    run.ok("train", "-e", "1", "-o", "n.fm", "rows.libsvm")
+    assert "n.fm does not know its users and items" in run.fails(2, "export", "n.fm", *to).stderr
+    assert not (tmp_path / "items.npy").exists()
+
+
 def test_contexts_are_named_by_their_columns(run, tmp_path, rng):
     films = table(tmp_path / "films.csv", [(i, i % TASTES) for i in range(ITEMS)], "film,genre", "f{},g{}")
     pairs = [(u, u % 2, i) for u, i in plays(rng)]
