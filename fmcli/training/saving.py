@@ -9,7 +9,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
 from fmcli.data.fields import group_numbers
 from fmcli.data.shards.observed_rows import ObservedRows
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import BadInputError, UsageError, called
 from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.known_pairs import KnownPairs
@@ -19,7 +19,7 @@ from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.scorer import scorer_of
+from fmcli.scoring.scorer import Scorer, scorer_of
 from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.past import kept_past, past_arrays
@@ -113,15 +113,25 @@ def load_warm_start(path: str, *, several: bool = False) -> WarmStart:
     return warm_start_of(path, load(path), several=several)
 
 
+def require_rows(scorer: Scorer) -> None:
+    """Raise UsageError for a model of observed pairs, whose objective is not a sum over rows."""
+    if scorer.known is not None:
+        raise UsageError(
+            f"{scorer.path} was trained with {called('implicit')}, and cannot learn from further rows alone: every "
+            "pair without a row counts, too; train again on all rows"
+        )
+
+
 def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmStart:
     """Return the model in a file to resume from; `path` is its name in messages.
 
     several : whether it may be an ensemble, whose last member is the model.
 
-    Raises the errors of `scorer_of`, and UsageError for an ensemble.
+    Raises the errors of `scorer_of`, and UsageError for an ensemble and for a model of observed pairs.
     """
     scorer = scorer_of(path, file)
     meta = scorer.meta
+    require_rows(scorer)
     if scorer.members > 1 and not several:
         raise UsageError(
             f"{path} is an ensemble of {scorer.members} models, and training resumes from a single one; train the "

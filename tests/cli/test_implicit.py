@@ -323,9 +323,19 @@ def test_models_of_other_rows_know_no_users(run, log, tmp_path):
     )
     run.ok("train", "--label", "stars", "--categorical", "user,film", "-o", "m.fm", rows)
     assert "m.fm does not know its items" in run.fails(2, "recommend", "m.fm").stderr
-    run.ok("train", *SHORT, "-o", "n.fm", log)
+
+
+def test_models_of_pairs_refuse_further_rows(run, log, tmp_path):
+    """Which would train another objective, and lose the users, the items and their pairs."""
+    run.ok("train", *SHORT, "-o", "m.fm", log)
     new = table(tmp_path / "new.csv", [(u, 3, 1) for u in range(50, 60)], "user,film,plays", "u{},f{},{}")
-    assert run("train", "-i", "n.fm", "--only-new", "-o", "grown.fm", new).returncode != 70
+    refused = "m.fm was trained with --implicit, and cannot learn from further rows alone"
+    for update in (("--only-new",), ()):
+        assert refused in run.fails(2, "train", "-i", "m.fm", *update, "-o", "grown.fm", new).stderr
+    assert refused in run.fails(2, "recommend", "--fold-in", new, "m.fm").stderr
+    assert not (tmp_path / "grown.fm").exists()
+    with pytest.raises(fmcli.errors.UsageError, match="was trained with implicit"):
+        fmcli.train(str(new), init_model=str(tmp_path / "m.fm"))
 
 
 DAMAGE = {

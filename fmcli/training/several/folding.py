@@ -17,7 +17,7 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare
-from fmcli.training.saving import warm_start_of
+from fmcli.training.saving import require_rows, warm_start_of
 from fmcli.training.setup.rows import Rows, RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.several.learning import learn
@@ -64,6 +64,7 @@ def fold_in_files(
 
     Raises the errors of `read` and of `fold_in`.
     """
+    require_rows(scorer)
     kind, options = MODELS[scorer.meta["model"]], scorer.meta["options"]
     table = read(
         scorer.tables(paths, joined) if format == "auto" else paths,
