@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.budget import epochs_of
+from fmcli.choosing.budget import epochs_of, work
 from fmcli.choosing.candidates import Candidate, SearchLimits
 from fmcli.choosing.plans import (
     can_compare,
@@ -21,7 +21,7 @@ from fmcli.choosing.plans import (
     terms_of,
     thinned,
 )
-from fmcli.choosing.runs import FoldFit, LateError, Room
+from fmcli.choosing.runs import SLOWER, FoldFit, LateError, Room
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
@@ -97,9 +97,10 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
         return usual, search.found
 
 
-# What a search may cost: so much work, about a second, on a part of the rows if a run on all of them takes longer, but
-# at least so many. The run of another solver may have as many epochs as so many trainings of the best one so far.
-MOST_WORK_OF_SEARCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 20_000, 2
+# What a search may cost: this work, about a second. If an epoch on all rows has more work than an epoch of a search may
+# have, or takes long, its runs are on a part of the rows, which has at least this many. The run of another solver may
+# have as many epochs as this many trainings of the best one so far.
+MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class QuickSearch:
     """
 
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
-        share = max(1, min(share_of(plan), plan.source.count // LEAST_ROWS))
+        share = max(1, min(max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH), plan.source.count // LEAST_ROWS))
         self.plan, self.limits = plan, limits
         self.part = plan if share == 1 else thinned(plan, share)
         self.rows = 0 if share == 1 else self.part.source.count
@@ -240,7 +241,9 @@ class QuickSearch:
         """Make the run of a candidate on a fold, unless it is made; return whether there is one. rival : see
         FoldFit.train."""
         before = candidate.runs[fold].epochs
-        least = 1 if rival is None or rival.plan.spec.solver != candidate.plan.spec.solver else rival.best
+        least = 1
+        if rival is not None:
+            least = rival.best if rival.plan.spec.solver == candidate.plan.spec.solver else SLOWER
         if not before and epochs < max(1, least):
             return False
         candidate.first(fold + 1, lambda fold: epochs, rival)

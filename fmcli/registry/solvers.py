@@ -94,8 +94,8 @@ _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,), e
 # Linear weights may need larger steps than factors, which overfit within a few epochs. Both are then compared with
 # even larger steps of the factors.
 _FASTER_WEIGHTS = {"learning_rate_w": Trial(((10,),), early=True)}
-_LARGER_STEPS = {"learning_rate": Trial(((4,),), early=True)}
-_STRONGER = {"l2": Trial(((10,),))}
+_LARGER_STEPS = {"learning_rate": Trial(((4, 16),), early=True)}
+_STRONGER = {"l2": Trial(((10, 100),))}
 # The rank is chosen with the steps and the penalty that were chosen for the default rank.
 _MORE_FACTORS = {"rank": Trial(((2,),))}
 # A large shape keeps the factors of rare features small, which else fit noise: the RMSE of planted counts and of their
