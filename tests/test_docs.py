@@ -292,8 +292,9 @@ def test_every_penalty_is_described():
 
 
 def test_command_lines_beside_other_tools_are_understood():
-    for row in rows(GUIDE["coming-from"])[1:]:
-        for line in re.findall(r"`(fmcli [^`]*)`", row[2]):
+    tables = rows(GUIDE["coming-from"]), rows(section("coming-from", "LightFM and implicit"))
+    for row in [*tables[0][1:], *tables[1][1:]]:
+        for line in re.findall(r"`(fmcli [^`]*)`", row[-1]):
             name, *arguments = shlex.split(line.partition(" <")[0])[1:]
             top = click.Context(group, info_name="fmcli")
             command = group.get_command(top, name)
