@@ -300,7 +300,7 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     """Return observed pairs, what their columns are if they are of a table, and their format. Raises BadInputError and
     UsageError."""
     inputs = inputs_of(kept(rows), form)
-    refuse(inputs is None, f"{what} must be a frame, or files, whose columns are those of user and of item")
+    refuse(inputs is None, f"{what} must be a frame, or files, whose columns are the columns of user and of item")
     assert inputs is not None
     paths, schema = inputs
     sides = fields_of_sides(choices, schema)

@@ -48,7 +48,7 @@ def choose_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, SearchResult]:
 
 def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchResult]:
     """Return the plan with the choices that `choose_once` keeps. Those that do not suit it, or
-    that are given now, are left out: the plan is that of another run then, and the keeper refuses it.
+    that are given now, are left out: the plan then belongs to another run, and the keeper refuses it.
 
     Raises ValueError if they are not valid.
     """
@@ -101,7 +101,7 @@ def choose_kind(search: Search, chosen: Candidate, found: SearchResult) -> tuple
 
 
 def is_better(one: Candidate, other: Candidate, errors: float) -> bool:
-    """Return whether a candidate is better than another one by so many standard errors, on the folds that both have."""
+    """Return whether a candidate is better than another by more than `errors` standard errors, on the folds of both."""
     folds = min(len(one.runs), len(other.runs))
     for each in (one, other):
         most = epochs_of(each.plan)

@@ -22,7 +22,7 @@ LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
 # Solvers that sample have whole runs in a comparison if these take this much work together, about ten seconds.
 WORK_OF_CHAINS = 3 * 10**9
 # A run of a solver that samples is a chain of this share of its sweeps, or of the smaller share if a sweep has more
-# than so many visits, on as many folds as take a part of a second: all values together take one training, or less
+# than MANY_VISITS visits, on as many folds as take a part of a second: all values together take one training, or less
 # than a half, on each.
 SHARE_OF_SWEEPS, MANY_VISITS, SHARE_OF_MANY = 1 / 6, 10**6, 1 / 15
 # Runs of values of options are longer than LEAST_EPOCHS only up to this much work, and there are only as many folds as

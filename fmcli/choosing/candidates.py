@@ -41,7 +41,7 @@ class TrialResult:
 
     epochs : how many each has had, at most.
     value : the choosing metric of their best epochs; None: training failed.
-    best : the best epoch of each, which is that of all in the mean: a model on all rows can have one only, and a metric
+    best : the best epoch of each, the best of the mean curve: a model on all rows has only one, and a metric
         that jumps between epochs is good in one of them by chance.
     ended : whether more epochs would change nothing.
     sparsity : the share of zeros among the parameters of the first fold.
@@ -62,7 +62,7 @@ class TrialRecord:
     options : the drawn options.
     asked : for how many epochs it was trained, at most; rows : on how many rows.
     metric : by which candidates are compared.
-    trainings : the work of its runs, if that of the usual run and its refit is 1, on as many folds.
+    trainings : the work of its runs in units of one training: the usual run and its refit, on as many folds.
     """
 
     number: int
@@ -84,7 +84,7 @@ Known = Callable[[int, int, int], TrialResult | None]
 class SearchLimits:
     """How the candidates of a comparison are run.
 
-    known : returns what a candidate, by its number, has reached in so many epochs on so many rows, so that this need
+    known : returns what a candidate, by its number, has reached in these epochs on these rows, because this need
         not be repeated; None: nothing is known.
     deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
     room : for what paused runs keep.
@@ -107,8 +107,8 @@ class Candidate:
     asked : for how many epochs these were trained, at most.
     spent : the work of its runs so far.
     subset : the same on a subset of the rows, if that was trained first.
-    share : the subset is one of so many equal ones.
-    runs : those of the folds; failed : whether one of them was not possible.
+    share : the number of equal subsets, of which the subset is one.
+    runs : one for each fold; failed : whether one of them was not possible.
     """
 
     subset: Candidate | None = None
@@ -180,7 +180,7 @@ class Candidate:
         return TrialRecord(*of, self.chooser, self.reached)
 
     def train(self, epochs: int, threads: int | None = None) -> int:
-        """Train for so many epochs in all, unless the runs have had as many or ended by themselves. Return the work
+        """Train up to `epochs` epochs in all, unless the runs have had as many or ended by themselves. Return the work
         that it took. Raises LateError."""
         self.news = []
         epochs = min(epochs, self.plan.spec.values["epochs"])
@@ -200,7 +200,7 @@ class Candidate:
         return more * self.work
 
     def _run(self, epochs: int, threads: int | None) -> TrialResult:
-        """Train to so many epochs, and return what was reached."""
+        """Train up to `epochs` epochs, and return what was reached."""
         for number, run in enumerate(self.runs):
             if run.ended:
                 continue
@@ -212,7 +212,7 @@ class Candidate:
         return self._so_far()
 
     def first(self, folds: int, epochs: Callable[[int], int], rival: FoldFit | None = None) -> None:
-        """Reach the result of the first folds, of which those that have not begun are trained for so many epochs, by
+        """Reach the result of the first folds. Folds that have not begun are trained for `epochs(number)` epochs, by
         their number, and do not go on. rival : see FoldFit.train. Raises LateError."""
         for number, run in enumerate(self.runs[:folds]):
             self.failed = self.failed or not (run.epochs or run.train(epochs(number), rival=rival))
@@ -228,7 +228,7 @@ class Candidate:
         return work(self.plan)
 
     def one_training(self, fold: int) -> int:
-        """Return the epochs of one training on a fold, whose run has been made: its own, and those of its refit; at
+        """Return the epochs of one training on a fold, whose run has been made: its own and the refit's; at
         least LEAST_EPOCHS."""
         run = self.runs[fold]
         return max(LEAST_EPOCHS, run.epochs + ((run.best if run.ended else run.epochs) if refits(run.plan) else 0))
@@ -286,7 +286,7 @@ class Candidate:
 
     @property
     def total(self) -> int:
-        """The work of its runs and those of its subset."""
+        """The work of its runs and of its subset."""
         return self.spent + (0 if self.subset is None else self.subset.spent)
 
     @property
@@ -308,14 +308,14 @@ class Candidate:
         self.runs = self._new_runs()
 
     def rank(self) -> float:
-        """Return a number that is smaller if it is better; without runs of its own, that of its subset."""
+        """Return a number that is smaller if it is better; without runs of its own, the number of its subset."""
         value = self.longest.reached.value
         if value is None:
             return math.inf
         return -value if metric_of(self.chooser).larger_is_better else value
 
     def within(self, work: int) -> int:
-        """Return how many epochs the runs can have in all for so much work: those of a sampler begin again."""
+        """Return how many epochs the runs can have in all for this work: runs of a sampler begin again."""
         return (0 if self.samples else self.reached.epochs) + work // self.work
 
     def may_go_on(self, left: int) -> bool:
@@ -333,13 +333,13 @@ class Candidate:
         return self.samples and not self.reached.ended
 
     def better_than(self, other: Candidate, errors: float) -> bool:
-        """Return whether it is better by more than so many standard errors of the difference."""
+        """Return whether it is better by more than `errors` standard errors of the difference."""
         return self.judged(other, errors)[0]
 
     def judged(self, other: Candidate, errors: float, folds: int | None = None) -> tuple[bool, bool]:
         """Return whether it is better than another one on the first folds, or on all, and whether that is clear.
 
-        errors : it must be better by more than so many standard errors of the difference; by none if the other one has
+        errors : by how many standard errors of the difference it must be better; by none if the other one has
             learned nothing. Simpler ones need none.
         """
         own, theirs = self.outcome(folds), other.outcome(folds)

@@ -14,12 +14,12 @@ from fmcli.training.account import MemoryNeed, need_of, paused_bytes
 from fmcli.training.planning import Plan
 from fmcli.training.setup.memory import held_bytes
 
-# Paused runs keep at most so many bytes, or this share of what all else takes: most runs end, and keep nothing.
+# Paused runs keep at most this number of bytes, or this share of what all else takes: most runs end, and keep nothing.
 LEAST_PAUSED, PAUSED = 16 << 20, 0.25
 
 
 def running_bytes(plans: Sequence[Plan], together: int) -> int:
-    """Return bytes for so many runs at the same time: the one that needs most, and others like the first one. Runs wait
+    """Return bytes for several runs at the same time: the one that needs most, and others like the first one. Runs wait
     for each other if they need more: hardly any two of a search are as large as the largest one."""
     needed = sorted(map(added, plans))[-together:]
     return min(sum(needed), needed[-1] + (together - 1) * added(plans[0]))

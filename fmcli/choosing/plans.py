@@ -22,29 +22,29 @@ from fmcli.training.several.refit import affordable
 if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
 
-# Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
-# there are so many in all; on at most so many folds.
+# Values are compared on several folds. Each fold holds out other rows, as many as the run holds out, until there are
+# this many in all; there are at most MOST_FOLDS folds.
 ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
-# For a search, all of up to so many rows are held out, each once. Among hundreds of trials, the best one on a single
+# For a search, all of up to this many rows are held out, each once. Among hundreds of trials, the best one on a single
 # subset is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
 # place of .3173 and .3235 on one. On more rows, a subset says more, and folds leave time for too few trials.
 SEARCHED_ROWS = 50_000
-# Each of those folds has so many stretches of consecutive rows, unless this makes the share of entries larger by more
+# Each fold of a search has STRETCHES stretches of rows, unless this makes the share of entries larger by more
 # than MOST_UNSEEN that are of features which no row to train on has: the rows of one id follow each other. In a series,
-# random rows have neighbours that are nearly the same, and the best options by them are those that overfit. Of ten
+# random rows have neighbours that are nearly the same, and options that overfit are the best by them. Of ten
 # models of 41,000 rows of ijcnn1, the rank correlation of the loss on folds with that on the next 8,990 rows is
 # -.15 for random rows, and .21, .47 and .82 for one, two and four stretches of each class.
 STRETCHES, MOST_UNSEEN = 4, 0.01
 
 
 def can_compare(plan: Plan) -> bool:
-    """Return whether other runs can be compared with that of a plan."""
+    """Return whether other runs can be compared with the run of a plan."""
     return plan.warm_start is None and plan.settings.deadline is None and plan.validation is not None
 
 
 def number_of_folds(plan: Plan, epochs: int = LEAST_EPOCHS, *, searched: bool = False) -> int:
     """Return on how many folds trials are compared: as many as hold out enough rows, also of the rarer one of two
-    classes, and as take little time if a run has so many epochs; searched : by a search for options, which takes time.
+    classes, and as take little time if a run has `epochs` epochs; searched : by a search for options, which takes time.
 
     Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
     and the last rows, because others would be predicted from rows after them.
@@ -66,7 +66,7 @@ def number_of_folds(plan: Plan, epochs: int = LEAST_EPOCHS, *, searched: bool = 
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:
-    """Return the plan, and plans of the same run that hold out others of its rows: so many in all. Groups of rows
+    """Return the plan, and plans of the same run that hold out others of its rows: `number` in all. Groups of rows
     remain whole."""
     assert plan.validation is not None
     if number == 1:
@@ -96,7 +96,7 @@ def can_stretch(plan: Plan) -> bool:
 
 
 def stretched_plans(plan: Plan, number: int) -> list[Plan]:
-    """Return so many plans of the same run, each of which holds out other stretches of consecutive rows, at equal
+    """Return `number` plans of the same run, which hold out other stretches of consecutive rows, at equal
     distances: together about as many rows as the plan, with the same shares of classes."""
     assert plan.validation is not None
     source, begin = plan.source, generator(plan.spec, FOLD_STREAM).random()

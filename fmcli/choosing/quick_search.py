@@ -175,8 +175,8 @@ class QuickSearch:
         return self.decided(other, leader, own, compared)
 
     def with_values(self, leader: Leader, folds: int, *, early: bool) -> Leader:
-        """Return the leader with better values of options: those that a solver needs before it is compared with others,
-        or the rest."""
+        """Return the leader with better values of options: the options that a solver needs before it is compared with
+        others, or the rest."""
         for option, trial in trials(leader.plan):
             if trial.early is early:
                 paths = zip(trial.paths, trial.errors, strict=True)
@@ -223,7 +223,7 @@ class QuickSearch:
         many as it takes until it is clearly better, or is not better.
 
         errors : see Trial.
-        trainings : each run may have as many epochs as so many trainings of the best one.
+        trainings : each run may have as many epochs as this number of trainings of the best one.
         """
         for fold in range(folds):
             self.train(best, fold, self.most)

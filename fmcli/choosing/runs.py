@@ -64,7 +64,7 @@ class Room:
         self.size, self._taken, self._changed = size, 0, Condition()
 
     def take(self, size: int) -> bool:
-        """Take so many bytes, if they are left; return whether they are."""
+        """Take this number of bytes, if they are left; return whether they are."""
         with self._changed:
             is_left = self._taken + size <= self.size
             self._taken += size if is_left else 0
@@ -78,7 +78,7 @@ class Room:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Take so many bytes as soon as they are left, or nothing else is taken, and give them back at the end."""
+        """Take bytes as soon as they are left, or nothing else is taken, and give them back at the end."""
         with self._changed:
             self._changed.wait_for(lambda: not self._taken or self._taken + size <= self.size)
             self._taken += size

@@ -39,20 +39,20 @@ from fmcli.training.several.refit import refits
 # A solver that samples is left out if another kind is better than its own by more standard errors than this.
 HOPELESS = 10.0
 # With a deadline, each run takes at most such a part of the time that is left after the usual one, which itself took
-# so many seconds at least, and all those by usual options half of it.
+# this many seconds at least, and all runs by usual options half of it.
 PART_OF_TIME, MOMENT = 6, 1e-6
-# For so many other kinds, the best ones by their usual options, better options are searched before one is chosen.
+# For this many other kinds, the best ones by their usual options, better options are searched before one is chosen.
 FINALISTS = 3
-# Options are drawn for at most so many kinds and solvers, and the best half of these is left after each round.
+# Options are drawn for at most this many kinds and solvers, and the best half of these is left after each round.
 MOST_KINDS = 4
-# A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs; that
+# A bracket has BRACKET runs. A third of them goes on after each of RUNGS rungs, for three times as many epochs; that
 # of a solver that samples has a third of them, which are whole.
 BRACKET, REDUCTION, RUNGS = 9, 3, 3
-# Runs may be on subsets of at least so many rows.
+# Runs may be on subsets of at least this many rows.
 ROWS_FOR_SUBSETS = 100_000
 # From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
 STRENGTHS_OF_PATH = by(3, 3000)
-# Options are drawn so many times until they differ from those before.
+# Options are drawn at most this many times until they differ from the ones before.
 MOST_DRAWS = 20
 
 
@@ -98,7 +98,7 @@ class Search:
 
     @cached_property
     def contenders(self) -> list[Candidate]:
-        """The usual run and its alternatives, without those for which an epoch is too much work."""
+        """The usual run and its alternatives, except the ones whose epoch is too much work."""
         whole = self.usual.work * self.plan.spec.values["epochs"]
         race_work = (MOST_TRAININGS * (1 + refits(self.plan)) - 1) * whole
         _, rest = self.shares(race_work, sampled=any(one.samples for one in self.alternatives))
@@ -122,7 +122,7 @@ class Search:
         return need
 
     def shares(self, race_work: int, *, sampled: bool) -> tuple[int, int]:
-        """Return the work that solvers that sample have at least, if there are some, and that of the others."""
+        """Return the work that solvers that sample have at least, if there are some, and the work of the others."""
         half = race_work // 2 if sampled else 0
         return half, max(race_work, self.least_work) - half
 
@@ -176,8 +176,8 @@ class Search:
             self.least_work, self.work_of_chains = min(self.least_work, left // 2), min(self.work_of_chains, left // 2)
 
     def train(self, candidates: Sequence[Candidate], epochs_of: Callable[[Candidate], int]) -> int:
-        """Train candidates at the same time, to so many epochs each; return the work that it took. They are taken in
-        their order, whatever the number of threads."""
+        """Train candidates at the same time, up to `epochs_of(candidate)` epochs; return the work that it took. They
+        begin in their order, whatever the number of threads."""
         before = sum(candidate.spent for candidate in candidates)
         asked = {candidate.number: epochs_of(candidate) for candidate in candidates}
         threads, together = self.plan.settings.threads, self.together(len(candidates))
@@ -196,10 +196,10 @@ class Search:
         """Compare the kinds and solvers by their usual options.
 
         Solvers that sample have half of the work at least, because their first sweeps say little. What they leave is
-        for the best one of the others; those without hope leave all. They have whole runs if these take a few
+        for the best one of the others; hopeless ones leave all. They have whole runs if these take a few
         seconds: a chain of a fifth of the sweeps may lose to a kind that is worse than the whole one.
 
-        Each kind has its usual penalties only. With a tenth of them and ten times as many as other candidates, of which
+        Each kind has its usual penalties only. When a tenth of them and ten times as many were other candidates, and
         the best one of each kind went on, the metrics on 51 splits of 21 sets were the same (-.07 % +- .21 %).
         """
         candidates = sorted(self.alternatives, key=lambda candidate: candidate.work)
@@ -254,8 +254,8 @@ class Search:
     def race_of(self, candidates: Sequence[Candidate], work_left: int) -> int:
         """Train candidates of different kinds, and return the work that it took.
 
-        Each run may take an equal share of the work that is left. While some is left, the better half of those that
-        have not ended by themselves go on.
+        Each run may take an equal share of the work that is left. While some is left, the better half of the runs
+        that have not ended by themselves go on.
         """
         left, staying = work_left, candidates
         while staying:
@@ -322,7 +322,7 @@ class Search:
             yield self.candidates[-1]
 
     def halve(self, brackets: Sequence[list[Candidate]]) -> None:
-        """Train brackets, of which a part goes on after each rung: for more epochs, or on more rows where the usual run
+        """Train brackets. A part of each goes on after each rung: for more epochs, or on more rows where the usual run
         has so few epochs that a part of them says little less, but takes little less time."""
         by_rows = self.usual.reached.epochs < REDUCTION ** (RUNGS - 1) and self.many_rows
         for rung in range(RUNGS):
@@ -381,14 +381,14 @@ class Search:
 
     @property
     def finalists(self) -> list[Candidate]:
-        """The usual run, and the best ones of other kinds, without those of solvers that sample."""
+        """The usual run, and the best ones of other kinds, except runs of solvers that sample."""
         ranked = sorted((one for one in self.alternatives if one.begun and not one.samples), key=Candidate.rank)
         kinds = {one.plan.spec.model: one for one in reversed(ranked) if one.reached.value is not None}
         return [self.usual, *sorted(kinds.values(), key=Candidate.rank)[:FINALISTS]]
 
     def choose(self) -> Candidate:
         """Return the best kind that is clearly better than the usual run, and of it the candidate closest to its usual
-        options that is as good as its best one. A solver that samples becomes much better, so that it is taken unless
+        options that is as good as its best one. A solver that samples becomes much better, so it is chosen unless
         another one is clearly better."""
         whole = dict.fromkeys([*self.whole, *(group.champion for group in self.groups)])
         better = [found for group in self.groups if (found := group.closest(whole, self.usual))]

@@ -300,7 +300,7 @@ OF_THE_ROWS = (
         FLAG,
         False,
         "Learn from observed pairs, such as plays or purchases, without labels: the scores of observed pairs are to be "
-        "1, and those of all pairs of a {user} and an {item} 0, with {unseen_weight}. Repeated pairs add up.",
+        "1, and the labels of all pairs of a {user} and an {item} 0, with {unseen_weight}. Repeated pairs add up.",
         "data",
         of_rows=True,
     ),
@@ -337,8 +337,8 @@ OF_THE_ROWS = (
         "unseen_weight",
         float,
         None,
-        "With {implicit}: the weight of each pair of a user and an item, beside those of the observed pairs. [default: "
-        "one of three values, chosen on held-out pairs; > 0]",
+        "With {implicit}: the weight of each pair of a user and an item, beside the weights of the observed pairs. "
+        "[default: one of three values, chosen on held-out pairs; > 0]",
         "data",
         low=0,
         open_low=True,

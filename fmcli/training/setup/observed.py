@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OF_CONTEXT, OF_ITEM = 0, 1
 # The weight of each pair of all, before held-out pairs choose another one.
 UNSEEN_WEIGHT = 0.1
-# At most so many contexts have a held-out pair, by default.
+# At most this many contexts have a held-out pair, by default.
 MOST_HELD_OUT = 10_000
 
 
@@ -91,7 +91,7 @@ def observed(
     users, items : the fields of the entries of contexts, and of items; other entries are left out.
     source : the name of the rows, for messages.
     terms : of PairsInMemory.
-    counted : whether labels are counts, of which pairs have the weight 1 + log(sum); otherwise the sum is the weight.
+    counted : whether labels are counts, so pairs have the weight 1 + log(sum); otherwise the sum is the weight.
 
     Raises BadInputError for a row without a context or without an item, for a feature of both, and for counts.
     """
