@@ -27,6 +27,7 @@ from fmcli.records import dataclass
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
+from fmcli.scoring.lists import list_metric
 from fmcli.scoring.metrics import (
     Outcome,
     allowed,
@@ -70,6 +71,8 @@ class Limit:
     def larger_is_better(self) -> bool:
         if self.metric in OF_MODELS:
             return self.metric == SPARSITY
+        if of_lists := list_metric(self.metric):
+            return of_lists[0].larger_is_better
         return metric_of(self.metric).larger_is_better
 
     def complaint(self, value: float) -> str:

@@ -26,6 +26,7 @@ from fmcli.names import find_name
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.synonyms import other_name
+from fmcli.scoring.lists import LIST_METRICS, list_metric
 from fmcli.scoring.ranking import (
     OfGroups,
     RankedRows,
@@ -521,7 +522,9 @@ OF_PLACES = {name.partition("@")[0]: name for name, metric in METRICS.items() if
 def metric_of(name: str) -> Metric:
     """Return the metric with this name, such as "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")
-    if base not in OF_PLACES or (not at and base in METRICS):
+    if list_metric(name) is not None:
+        raise UsageError(f"metric {name} is of the items that users are recommended; fmcli evaluate --over computes it")
+    if base not in {*OF_PLACES, *LIST_METRICS} or (not at and base in METRICS):
         if name not in METRICS and (suggested := other_name("metric", name)):
             raise UsageError(suggested)
         return METRICS[find_name("metric", name, METRICS)]

@@ -307,8 +307,9 @@ def test_rankings_of_later_pairs_leave_out_those_of_training(run, log, tmp_path,
     played = {tuple(line.split(",")) for line in log.read_text().splitlines()[1:]}
     later = [(u, i) for u, i in plays(rng) if (f"u{u}", f"f{i}") not in played]
     new = table(tmp_path / "later.csv", later)
-    of_model = run.ok("evaluate", "--json", "-x", "recall@10", "--over", films, model, new).stdout
-    of_log = run.ok("evaluate", "--json", "-x", "recall@10", "--over", films, "--seen", log, model, new).stdout
+    names = [part for name in ("recall@10", "coverage@3", "novelty@3", "popularity@3") for part in ("-x", name)]
+    of_model = run.ok("evaluate", "--json", *names, "--over", films, model, new).stdout
+    of_log = run.ok("evaluate", "--json", *names, "--over", films, "--seen", log, model, new).stdout
     assert json.loads(of_model)["metrics"] == json.loads(of_log)["metrics"]
     assert json.loads(of_model)["metrics"]["recall@10"] > 0.3
     assert json.loads(of_model)["pairs_seen"] == len(played)

@@ -66,6 +66,46 @@ def test_all_items_are_ranked(run, text, tmp_path, with_seen):
     assert found["pairs_seen"] == (len({(u, i) for u, i, _ in SEEN if u in {u for u, *_ in TEST}}) if with_seen else 0)
 
 
+def ranked_films(run, tmp_path, seen):
+    """Return user -> films by score, without seen ones that have no row to evaluate."""
+    users = {u for u, *_ in TEST}
+    (tmp_path / "pairs").write_text("".join(f"{u}:1 {film(i)}\n" for u in users for i in range(FILMS)))
+    score = iter(map(float, run.ok("predict", "-q", "--raw", "m", "pairs").stdout.split()))
+    scores = {user: [next(score) for _ in range(FILMS)] for user in users}
+    kept = {u: {i for i in range(FILMS) if (u, i) not in seen or any((u, i) == row[:2] for row in TEST)} for u in users}
+    return {u: sorted(kept[u], key=lambda i: (-scores[u][i], i)) for u in users}
+
+
+@pytest.mark.parametrize("places", [1, 3, 15])
+def test_lists_are_measured_by_their_items(run, text, tmp_path, places):
+    """Coverage, novelty and the share of the head, by their definitions."""
+    pairs = {(u, i) for u, i, _ in SEEN}
+    count = [sum(i == j for _, j in pairs) for i in range(FILMS)]
+    assert max(count) > min(count)
+    lists = [films[:places] for films in ranked_films(run, tmp_path, pairs).values()]
+    head = sorted(range(FILMS), key=lambda i: (-count[i], i))[: FILMS // 5]
+    novelty = [-math.log2(max(one, 1) / len({u for u, _ in pairs})) for one in count]
+
+    def mean(of_film):
+        return math.fsum(math.fsum(map(of_film, films)) / len(films) for films in lists) / len(lists)
+
+    expected = {
+        f"coverage@{places}": len({i for films in lists for i in films}) / FILMS,
+        f"novelty@{places}": mean(lambda i: novelty[i]),
+        f"popularity@{places}": mean(lambda i: i in head),
+    }
+    names = [part for name in (*expected, "map") for part in ("-x", name)]
+    # The same with the pairs twice.
+    found = {run.ok(*text, *["--seen", "train"] * times, "--json", *names, "-j", str(times)).stdout for times in (1, 2)}
+    metrics = json.loads(found.pop())["metrics"]
+    assert not found
+    assert [*metrics] == [*expected, "map"]
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    limit = f"popularity@{places}={metrics[f'popularity@{places}'] - 0.01}"
+    assert "above" in run.fails(1, *text, "--seen", "train", "--fail-below", limit).stderr
+    run.ok(*text, "--seen", "train", "--fail-below", f"coverage@{places}={expected[f'coverage@{places}']}")
+
+
 def test_groups_are_users(run, text, tmp_path):
     """Rows with the same qid are a user, with the features of the first of these rows."""
     expected = run.ok(*text, "--seen", "train").stdout
@@ -95,6 +135,9 @@ def test_tables_and_threads(run, tmp_path):
     [
         (["-x", "rmse"], "--over ranks items, so rmse cannot be computed"),
         (["--no-worse-than", "m"], "--over and --no-worse-than cannot be combined"),
+        (["-x", "novelty@5"], "metric novelty@5 needs pairs that tell how popular items are; use --seen FILE"),
+        (["-x", "novelty"], "write novelty@K with a number of places"),
+        (["-x", "coverage@0"], "write coverage@K with a number of places"),
         (["--over", "users"], "has no item: it needs exactly the features of one row of users"),
         (["--over", "twice"], "twice: two rows have the same features"),
     ],
@@ -106,6 +149,7 @@ def test_what_cannot_be_ranked_has_a_message(run, text, tmp_path, options, messa
     assert done.returncode not in (0, 70)
     assert message in done.stderr
     assert "needs --over" in run.fails(2, "evaluate", "m", "test", "--seen", "train").stderr
+    assert "fmcli evaluate --over computes it" in run.fails(2, "evaluate", "m", "test", "-x", "coverage@3").stderr
 
 
 def test_relevant_rows_of_groups(run, text, tmp_path):

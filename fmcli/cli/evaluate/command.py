@@ -130,9 +130,10 @@ if TYPE_CHECKING:
     "--over",
     type=InputFile(),
     metavar="FILE",
-    help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups: a row has the "
-    "features of an item, and its other features belong to its user, unless --group-field or qid:N tells the user. "
-    "Items without a row are not relevant.",
+    help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups, and by "
+    "coverage@K, novelty@K and popularity@K of the recommended items: a row has the features of an item, and its "
+    "other features belong to its user, unless --group-field or qid:N tells the user. Items without a row "
+    "are not relevant.",
 )
 @option(
     "validation",

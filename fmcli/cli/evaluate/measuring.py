@@ -89,6 +89,7 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
     """Evaluate the rankings of all items for each user."""
     from fmcli.data.text.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, relevance_of
+    from fmcli.scoring.lists import list_metric
     from fmcli.scoring.metrics import allowed, need_groups
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.rankings import RankingInputs, rankings
@@ -100,7 +101,7 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
     loss = scorer.labels.loss
     require_positive(request, scorer)
     names = request.named or need_groups(allowed(loss))
-    check_metrics(names, loss, of_model=True)
+    check_metrics([name for name in names if list_metric(name) is None], loss, of_model=True)
     if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
         raise UsageError(f"--over ranks items, so {others[0]} cannot be computed; choose metrics of groups")
     log_model(log, request.model, scorer)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes, places_in
 from fmcli.errors import UsageError, called
+from fmcli.scoring.lists import Popularity
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.recommender import Seen
 from fmcli.scoring.scorer import Scorer
@@ -48,6 +49,17 @@ def known_rows(scorer: Scorer, side: str) -> NamedRows:
     columns = sorted({place for row in cells for place, _ in row})
     ids = [b",".join(cell for _, cell in row) for row in cells]
     return NamedRows(data, ids, None, ",".join(table.features[place] for place in columns), {}, source, None)
+
+
+def known_popularity(scorer: Scorer, items: Dataset) -> Popularity | None:
+    """Return the popularity of some items in the pairs of training; None for a model of other rows."""
+    known = scorer.known
+    if known is None:
+        return None
+    every = np.ones(scorer.model.features, dtype=np.bool_)
+    place = places_in(hashes(known.items, every), hashes(items, every))
+    counts = np.bincount(known.seen, minlength=known.items.rows)
+    return Popularity(np.where(place >= 0, counts[place], 0), known.users.rows)
 
 
 def known_seen(scorer: Scorer, contexts: Dataset, items: Dataset) -> Seen | None:

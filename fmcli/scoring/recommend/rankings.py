@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,11 +23,13 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.evaluation import require_known
+from fmcli.scoring.lists import Lists, Popularity, list_metric
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
 from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored, united
-from fmcli.scoring.recommend.known import known_seen
+from fmcli.scoring.recommend.known import known_popularity, known_seen
+from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
@@ -189,6 +192,7 @@ class UserItemPairs(NamedTuple):
     items : all items, with the columns of the model.
     user, item, label : (pairs) the labeled pairs, each once.
     seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
+    popularity : of the items in all seen pairs, also those of other users; None: no pairs were seen.
     """
 
     contexts: Dataset
@@ -197,6 +201,13 @@ class UserItemPairs(NamedTuple):
     item: Numbers
     label: Floats
     seen: dict[str, Numbers]
+    popularity: Popularity | None = None
+
+    def left_out(self) -> Seen:
+        """Return the seen pairs that are not labeled."""
+        user, item = np.concatenate([np.empty((2, 0), dtype=np.int64), *self.seen.values()], axis=1)
+        labeled = np.isin(user * self.items.rows + item, self.user * self.items.rows + self.item)
+        return Seen.of(user[~labeled], item[~labeled], self.contexts.rows)
 
 
 def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
@@ -222,7 +233,7 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
         return hashes(data, of_users & kept) if data.group is None else data.group
 
     _, first, user = np.unique(users(read.labeled, np.ones_like(of_items)), return_index=True, return_inverse=True)
-    each_user, seen = read.labeled.take(first.astype(np.int32)), {}
+    each_user, seen, of_all = read.labeled.take(first.astype(np.int32)), {}, list[NDArray[np.generic]]()
     for one in read.seen:
         kept = ~read.features_of(one.lacks)
         sides = []
@@ -239,6 +250,7 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
             sides.append(places_in(side, others))
         pairs = np.stack(sides)
         seen[one.path] = pairs[:, (pairs >= 0).all(axis=0)]
+        of_all.append(np.stack([users(one.rows, kept).astype(np.uint64), pairs[1].astype(np.uint64)]))
     label = read.scorer.labels.encode(read.labeled.label)
     # If a pair has several labels, the largest counts.
     order = np.lexsort((-label, item, user))
@@ -246,7 +258,15 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
     in_columns = read.scorer.transform.in_columns
     contexts = in_columns(each_user.only(~of_items))
-    return UserItemPairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
+    popularity = popularity_of(np.concatenate(of_all, axis=1), read.items.rows) if of_all else None
+    return UserItemPairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen, popularity)
+
+
+def popularity_of(pairs: NDArray[np.uint64], items: int) -> Popularity:
+    """Return the popularity of items in (2, pairs) of users and items, which may repeat, or have an unknown item."""
+    different = np.unique(pairs, axis=1)
+    known = different[1] < items
+    return Popularity(np.bincount(different[1, known].astype(np.int64), minlength=items), len(np.unique(pairs[0])))
 
 
 # Returns the scores that rank pairs, given contexts, and the numbers of the context and the item of each pair.
@@ -329,7 +349,31 @@ def rankings(
     if known is not None and len(known.items):
         user = np.repeat(np.arange(pairs.contexts.rows), np.diff(known.begins))
         pairs = pairs._replace(seen={scorer.path: np.stack([user, known.items.astype(np.int64)])})
-    return ranked(names, pairs, scorer, relevance=relevance, threads=threads)
+    if not inputs.seen:
+        pairs = pairs._replace(popularity=known_popularity(scorer, pairs.items))
+    of_lists = list_figures(names, pairs, scorer, threads)
+    of_groups = [name for name in names if name not in of_lists]
+    found = ranked(of_groups, pairs, scorer, relevance=relevance, threads=threads)
+    figures = found.figures | of_lists
+    return replace(found, figures={name: figures[name] for name in names})
+
+
+def list_figures(names: Sequence[str], pairs: UserItemPairs, scorer: Scorer, threads: int) -> dict[str, float]:
+    """Return the metrics of lists among some metrics: of the items that `recommend` has for each user, without seen
+    pairs that are not labeled. Raises UsageError without the pairs that tell how popular items are."""
+    wanted = {name: found for name in names if (found := list_metric(name)) is not None}
+    if not wanted:
+        return {}
+    if lacking := [name for name, (metric, _) in wanted.items() if metric.of_popularity and pairs.popularity is None]:
+        raise UsageError(f"metric {lacking[0]} needs pairs that tell how popular items are", seen="FILE")
+    recommender = Recommender(scorer, pairs.items, max(places for _, places in wanted.values()))
+    blocks = [block for _, block in recommender.each(pairs.contexts, pairs.left_out(), threads)]
+    sizes = np.concatenate([block.counts for block in blocks])
+    place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    user = np.repeat(np.arange(len(sizes)), sizes)
+    item = np.concatenate([block.items for block in blocks]).astype(np.int64)
+    lists = Lists(user, item, place, pairs.items.rows, pairs.popularity)
+    return {name: metric.of(lists.first(places)) for name, (metric, places) in wanted.items()}
 
 
 def ranked(
