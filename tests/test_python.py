@@ -288,9 +288,20 @@ def test_a_run_resumes_from_a_model_and_from_its_file(model, tmp_path):
     model.save(tmp_path / "m.fm")
     options = {"init_model": model, "epochs": 2, "holdout": 0}
     resumed = fmcli.train((X, Y), **options)
-    assert resumed.summary["epochs"] == model.summary["best_epoch"] + 2
+    assert len(resumed.history) == 2
+    assert resumed.history[0]["loss"] < 0.1 * model.history[0]["loss"]
+    assert resumed.summary["epochs"] > 2
     of_file = fmcli.train((X, Y), **{**options, "init_model": tmp_path / "m.fm"})
     np.testing.assert_array_equal(of_file.predict(X), resumed.predict(X))
+
+
+@pytest.mark.parametrize("unit", [1, 1e-3, 1e6])
+def test_the_metrics_of_an_ensemble_are_in_the_unit_of_the_labels(unit):
+    valid = X[300:], unit * Y[300:]
+    model = fmcli.train((X[:300], unit * Y[:300]), valid=valid, ensemble=3, rank=2, epochs=20)
+    rmse = np.sqrt(np.mean((model.predict(valid[0]) - valid[1]) ** 2))
+    assert model.summary["valid"]["rmse"] == pytest.approx(rmse, rel=1e-5)
+    assert rmse < 0.5 * np.std(valid[1])
 
 
 def test_the_last_rows_are_held_out():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
+from fmcli.base.label_unit import ONE
 from fmcli.models.layout import REAL_TYPE
 from fmcli.records import dataclass
 from fmcli.scoring.averages import MeanScore
@@ -165,7 +166,8 @@ def ensemble_summary(ensemble: Trained, members: Sequence[Member]) -> dict[str, 
         for member in members:
             assert member.valid is not None
             mean.add(member.valid)
-        valid = validation.measure(ensemble.plan.model, validation.outcome_of(mean.score()))
+        outcome = replace(validation, unit=ONE).outcome_of(mean.score())  # scores of members are in the user's unit
+        valid = validation.measure(ensemble.plan.model, outcome)
     lists = {
         "seed": [member.seed for member in members],
         "best_epoch": [one["best_epoch"] for one in each],
