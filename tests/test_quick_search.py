@@ -162,6 +162,19 @@ def test_a_run_that_is_not_cheap_searches_on_a_part_of_its_rows(rows, trying, mo
         assert [one.rows for one in quick_search(plan)[1]] == [used]
 
 
+def test_a_search_on_a_part_of_the_rows_scores_a_part_of_many_held_out_rows(rows, monkeypatch):
+    monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", rows.nnz * 2 / 3)
+    monkeypatch.setattr(searching, "LEAST_ROWS", 50)
+    rare = rows.changed(label=np.where(rows.label > np.quantile(rows.label, 0.9), 1.0, -1.0))
+    for enough in (2, 20):  # of the rarer class, about 18 are held out
+        monkeypatch.setattr(searching, "ENOUGH_HELD_OUT", enough)
+        for data, used in ((rows, 60), (rare, 60 if enough == 2 else 180)):
+            plan = planned(data, settings={"holdout": 0.3}, epochs=2)
+            assert plan.validation.count == 180
+            assert QuickSearch(plan, SearchLimits()).part.validation.count == used
+    assert {one.rows for one in quick_search(planned(rows, settings={"holdout": 0.3}, epochs=2))[1]} == {140}
+
+
 @pytest.mark.parametrize("rate", [0.001, 0.8])
 def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate, monkeypatch):
     """The values tried, and that taken, follow from the metric of a run with each value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 from fmcli.choosing.budget import epochs_of, work
 from fmcli.choosing.candidates import Candidate, SearchLimits
 from fmcli.choosing.plans import (
+    ENOUGH_HELD_OUT,
     can_compare,
     choices_of,
     chosen_values,
@@ -127,7 +129,7 @@ class QuickSearch:
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
         share = max(1, min(max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH), plan.source.count // LEAST_ROWS))
         self.plan, self.limits = plan, limits
-        self.part = plan if share == 1 else thinned(plan, share)
+        self.part = plan if share == 1 else with_fewer_held_out(thinned(plan, share))
         self.rows = 0 if share == 1 else self.part.source.count
         self.most, self.found = epochs_of(self.part), list[TriedValue]()
         self.left = share * MOST_WORK_OF_SEARCH
@@ -253,6 +255,18 @@ class QuickSearch:
     def candidate(self, plans: Sequence[Plan]) -> Candidate:
         """Return the candidate of the plans of folds."""
         return Candidate(plans, limits=self.limits)
+
+
+def with_fewer_held_out(plan: Plan) -> Plan:
+    """Return the plan that holds out LEAST_ROWS rows or some more, if enough of the rarer class are left: scoring
+    others would take as long as training on a part of the rows."""
+    validation = plan.validation
+    assert validation is not None
+    step = validation.count // LEAST_ROWS
+    if step < 2 or validation.group is not None or min(validation.of_labels or (sys.maxsize,)) < step * ENOUGH_HELD_OUT:
+        return plan
+    rows = np.arange(validation.count, dtype=np.int32) if validation.rows is None else validation.rows
+    return replace(plan, validation=replace(validation, rows=np.ascontiguousarray(rows[::step])))
 
 
 def refit_epochs_of(best: Candidate, most: int) -> int | None:
