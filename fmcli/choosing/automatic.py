@@ -111,15 +111,21 @@ def is_better(one: Candidate, other: Candidate, errors: float) -> bool:
 
 def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
     """Return the memory that its choices and then a run of `members` members need."""
-    need = memory_of(plan, members)
-    for one in possible_plans(plan) if searches(plan) else ():
-        need = need.or_of(memory_of(one, members))
+    need = memory_of_searched(plan, members)
     if plan.other is None or not can_compare(plan):
         return need
     search = Search(plan, KINDS, folds=KINDS.folds_of(plan))
-    chosen = [memory_of(candidate.plan, members) for candidate in search.contenders]
+    chosen = [memory_of_searched(candidate.plan, members) for candidate in search.contenders]
     most = max(one.total - one.held for one in chosen)
     return need.or_of(search.memory).or_of(MemoryNeed(search.memory.held + most, search.memory.held))
+
+
+def memory_of_searched(plan: Plan, members: int) -> MemoryNeed:
+    """Return the memory that a run of `members` members needs, by whatever the quick search chooses."""
+    need = memory_of(plan, members)
+    for one in possible_plans(plan) if searches(plan) else ():
+        need = need.or_of(memory_of(one, members))
+    return need
 
 
 def few_of_class(plan: Plan) -> str:

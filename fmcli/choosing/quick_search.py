@@ -127,7 +127,8 @@ class QuickSearch:
     """
 
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
-        share = max(1, min(max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH), plan.source.count // LEAST_ROWS))
+        parts = share_of(plan) if has_penalties_per_row(plan) else max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH)
+        share = max(1, min(parts, plan.source.count // LEAST_ROWS))
         self.plan, self.limits = plan, limits
         self.part = plan if share == 1 else with_fewer_held_out(thinned(plan, share))
         self.rows = 0 if share == 1 else self.part.source.count
