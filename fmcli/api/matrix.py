@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.api.errors import refuse
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.fields import LARGEST
@@ -20,6 +21,8 @@ from fmcli.text import escaped
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from fmcli.scoring.recommend.recommender import Seen
 
 # Bytes of an entry in compressed form: half for its value, half for its column.
 ENTRY_BYTES = 8
@@ -213,3 +216,15 @@ def require_two(dimensions: int) -> None:
     if dimensions != 2:
         advice = "reshape a single row with X.reshape(1, -1), a single column with X.reshape(-1, 1)"
         raise BadInputError(f"X has {dimensions} dimensions, expected 2 (rows, columns); {advice}")
+
+
+def pairs_of(seen: Any, contexts: int, items: int) -> Seen:
+    """Return the pairs of a context and an item that have an entry in a matrix. Raises UsageError."""
+    from scipy.sparse import csr_array
+
+    from fmcli.scoring.recommend.recommender import Seen
+
+    matrix = csr_array(seen)
+    refuse(matrix.shape != (contexts, items), f"seen has the shape {matrix.shape}, but must have {(contexts, items)}")
+    row, column = matrix.nonzero()
+    return Seen.of(row.astype(np.int64), column.astype(np.int64), contexts)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import Data, field_numbers, paths_of
 from fmcli.api.errors import in_python, refuse
-from fmcli.api.matrix import rows_of
+from fmcli.api.matrix import pairs_of, rows_of
 from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabeled
 from fmcli.api.values import names_of, path_of, threads_of, value_of
 from fmcli.data.dataset import Dataset
@@ -592,18 +592,6 @@ class Model:
         if output == "label" and names:
             return np.array([None if np.isnan(at) else names[int(at)] for at in column.tolist()], dtype=object)
         return np.ascontiguousarray(column)
-
-
-def pairs_of(seen: Any, contexts: int, items: int) -> Seen:
-    """Return the pairs of a context and an item that have an entry in a matrix. Raises UsageError."""
-    from scipy.sparse import csr_array
-
-    from fmcli.scoring.recommend.recommender import Seen
-
-    matrix = csr_array(seen)
-    refuse(matrix.shape != (contexts, items), f"seen has the shape {matrix.shape}, but must have {(contexts, items)}")
-    row, column = matrix.nonzero()
-    return Seen.of(row.astype(np.int64), column.astype(np.int64), contexts)
 
 
 def _restored(data: bytes, name: str, history: Sequence[dict[str, Any]]) -> Model:

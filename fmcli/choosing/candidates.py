@@ -107,7 +107,7 @@ class Candidate:
     asked : for how many epochs these were trained, at most.
     spent : the work of its runs so far.
     subset : the same on a subset of the rows, if that was trained first.
-    share : the number of equal subsets, of which the subset is one.
+    share : the number of equal subsets that the rows are divided into.
     runs : one for each fold; failed : whether one of them was not possible.
     """
 

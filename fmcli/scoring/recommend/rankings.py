@@ -192,7 +192,7 @@ class UserItemPairs(NamedTuple):
     items : all items, with the columns of the model.
     user, item, label : (pairs) the labeled pairs, each once.
     seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
-    popularity : of the items in all seen pairs, also those of other users; None: no pairs were seen.
+    popularity : of the items in the seen pairs of all users; None: no pairs were seen.
     """
 
     contexts: Dataset
