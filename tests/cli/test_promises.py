@@ -81,7 +81,7 @@ COMPARISONS = {
     "trials of ranks in turn": f"tune -j 1 --folds 1 --trials 12 -m fm -s adagrad {TABLE}",
     "trials of ranks at the same time": f"tune -j 2 --folds 1 --trials 12 -m fm -s adagrad {TABLE}",
     "trials that pause": "tune -j 2 --folds 2 --trials 12 -m fm -s adagrad --l2 1e-6..1e-4 -k 256 sparse",
-    "trials of solvers at the same time": f"tune -j 2 --trials 3 -m fm {TABLE}",
+    "trials of solvers at the same time": f"tune -j 2 --trials 3 --no-quick-search -m fm {TABLE}",
     "trials on a table": f"tune -j 1 --folds 1 --trials 3 -m fm -s sgd -k 8 {TABLE}",
     "folds of a table at the same time": f"cv -j 2 --folds 3 -k 16 {TABLE}",
 }
