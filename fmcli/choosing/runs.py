@@ -78,7 +78,7 @@ class Room:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Take bytes as soon as they are left, or nothing else is taken, and give them back at the end."""
+        """Take bytes as soon as they are left, or nobody else has any, and give them back at the end."""
         with self._changed:
             self._changed.wait_for(lambda: not self._taken or self._taken + size <= self.size)
             self._taken += size

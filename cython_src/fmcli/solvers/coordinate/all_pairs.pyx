@@ -130,7 +130,7 @@ cdef class AllPairs:
         offset *= self.strength
 
     def of_side(self, int side, order):
-        """Return those of these features that rows of a side have."""
+        """Return the features that rows of a side have, out of these features."""
         self.require()
         cdef Columns columns = self.of_items if side == ITEMS else self.of_contexts
         return order[np.diff(columns.indptr)[order] > 0]
@@ -140,7 +140,7 @@ cdef class AllPairs:
         if self.joined is None:
             raise ValueError("the term was not initialized")
 
-    # Set the rows that a row of parameters enters, those of its feature or else all contexts; returns their side.
+    # Set the rows that a row of parameters enters: the rows of its feature, or else all contexts. Returns their side.
     cdef int view(self, bint of_feature, ColumnView* v) noexcept nogil:
         cdef int side = CONTEXTS
         if of_feature:
