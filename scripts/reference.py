@@ -106,7 +106,7 @@ def tries() -> Iterator[str]:
         for name, trial in entry.tries.items():
             found.setdefault((f"--{name.replace('_', '-')}", trial), []).append(entry.name)
     yield from table(
-        ["of", "values", "taken if better"],
+        ["solver or kind", "values tried", "standard errors to win"],
         ([code(names), f"`{flag}` {values_of(trial)}", margins_of(trial)] for (flag, trial), names in found.items()),
     )
 
@@ -120,7 +120,7 @@ def values_of(trial: Trial) -> str:
 
 def margins_of(trial: Trial) -> str:
     """The margin of each path."""
-    return ", or else ".join(f"by {errors:g} standard error" if errors else "at all" for errors in trial.errors)
+    return ", or else ".join(f"{errors:g}" for errors in trial.errors)
 
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
