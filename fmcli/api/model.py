@@ -21,10 +21,9 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.fields import without_fields
 from fmcli.data.text.chunks import Piece
 from fmcli.data.text.pieces import concatenated
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import BadInputError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.export.arrays import exported
-from fmcli.export.in_unit import in_unit
 from fmcli.model_file.container import ModelFile, from_bytes, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.extra_outputs import ExtraOutputs
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from fmcli.scoring.recommend.recommender import Seen
 
 Floats = NDArray[np.float64]
-# The axes of factors by feature: outputs, features, rank.
-FACTOR_AXES = 3
 Output = Literal["value", "prob", "label", "raw"]
 T = TypeVar("T")
 # The forms of models for other programs.
@@ -312,13 +309,7 @@ class Model:
                 )
             if warning := recommender.one_list(contexts, "given", str):
                 warnings.warn(warning, stacklevel=2)
-            chosen = np.full((contexts.rows, top), -1, dtype=np.int64)
-            predictions = np.full((contexts.rows, top), np.nan)
-            for first, block in recommender.each(contexts, pairs, number):
-                place = np.arange(top) < block.counts[:, None]
-                chosen[first : first + len(place)][place] = block.items
-                predictions[first : first + len(place)][place] = block.predictions[:, 0]
-            return chosen, predictions
+            return recommender.table(contexts, pairs, number)
 
     @property
     def users(self) -> list[str]:
@@ -429,21 +420,29 @@ class Model:
         UsageError
             If the model has no array V of factors by feature, or several draws; it is a ValueError.
         """
-        from scipy.sparse import csr_array
+        from fmcli.export.vectors import factors_of
 
         with in_python():
-            model, transform = self._scorer.model, self._scorer.transform
-            factors = model.parameters.get("V")
-            if factors is None or factors.ndim != FACTOR_AXES or len(self._scorer.draws) > 1:
-                raise UsageError(
-                    f"{self._name} is of kind {self.kind} with {len(self._scorer.draws)} draws; factors of rows "
-                    "need a single draw, and an array V of factors by feature, as fm has"
-                )
-            rows = transform.valued(self._in_columns(X, None))
-            value = np.ones(rows.nnz, dtype=np.float32) if rows.value is None else rows.value
-            matrix = csr_array((value, rows.index, rows.indptr), shape=(rows.rows, rows.features))
-            found = in_unit(model.exported(), self._scorer.labels.unit, self.options)["V"]
-            return np.hstack([matrix @ each.astype(np.float64) for each in found])
+            return factors_of(self._scorer, self._in_columns(X, None))
+
+    def vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return vectors of the items and the users of a model of observed pairs, as ``fmcli export --vectors`` does.
+
+        Returns
+        -------
+        (ndarray, ndarray)
+            Shapes (items, n) and (users, n), in the order of `items` and `users`. The inner product of an item and a
+            user is the score of the pair up to a constant per user.
+
+        Raises
+        ------
+        UsageError
+            For a model of other rows; it is a ValueError.
+        """
+        from fmcli.export.vectors import vectors
+
+        with in_python():
+            return vectors(self._scorer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file, which the command reads, too.

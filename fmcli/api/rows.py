@@ -299,6 +299,12 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
 def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tuple[PairsInMemory, Schema | None, str]:
     """Return observed pairs, what their columns are if they are of a table, and their format. Raises BadInputError and
     UsageError."""
+    terms = terms_of(choices)
+    if isinstance(rows, Data):
+        refuse(bool(rows.names), f"the labels of {what} are texts, but those of observed pairs are counts")
+        refuse(rows.dataset.weight is not None, f"the labels of {what} are counts, so it has no further weights")
+        pairs = observed(rows.dataset, *fields_of_sides(choices, None), what, terms, counted=True)
+        return replace(pairs, in_order=False), None, rows.format
     inputs = inputs_of(kept(rows), form)
     refuse(inputs is None, f"{what} must be a frame, or files, whose columns are the columns of user and of item")
     assert inputs is not None
@@ -306,7 +312,7 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     sides = fields_of_sides(choices, schema)
     table = read_unlabeled(paths, threads=form.threads)
     counted = not choices.weight_column
-    return observed(table.dataset, *sides, what, terms_of(choices), counted=counted), schema, table.format
+    return observed(table.dataset, *sides, what, terms, counted=counted), schema, table.format
 
 
 def has_weights(schema: Schema | None) -> bool:

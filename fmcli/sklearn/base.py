@@ -130,8 +130,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         given["loss"] = given.get("loss") or self._loss
         return given
 
-    def _trained(self, data: Data, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
-        """Train a model with the parameters, some of them changed. Raises the errors of `fmcli.train`."""
+    def _trained(self, data: Any, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
+        """Train a model with the parameters, some of them changed. data : as in `fmcli.train`. Raises its errors."""
         with in_python(), reporting(self.verbose):
             choices = split({**self._choices(), **changed})
             if choices.seed is None and choices.init_model is None:

@@ -254,6 +254,8 @@ def test_inner_products_of_vectors_order_items_as_recommend_does(run, log, tmp_p
     items, users = np.load(tmp_path / "items.npy"), np.load(tmp_path / "users.npy")
     assert f"items: {ITEMS} x {items.shape[1]}\nwrote items.npy\nusers: {USERS} x {users.shape[1]}" in done.stderr
     model = fmcli.load(tmp_path / "m.fm")
+    np.testing.assert_array_equal(model.vectors()[0], items)
+    np.testing.assert_array_equal(model.vectors()[1], users)
     assert (len(items), len(users)) == (len(model.items), len(model.users)) == (ITEMS, USERS)
     rows = [{f"user={user}": 1, f"film={item}": 1} for user in model.users for item in model.items]
     beyond = model.predict(rows).reshape(USERS, ITEMS) - users @ items.T

@@ -219,6 +219,16 @@ class Recommender:
 
         yield from in_turn(work, blocks(), threads)
 
+    def table(self, contexts: Dataset, seen: Seen | None, threads: int) -> tuple[Numbers, Floats]:
+        """Return (contexts, top) the rows of the items found, and their predictions; beyond these, -1 and nan."""
+        items = np.full((contexts.rows, self.top), -1, dtype=np.int64)
+        predictions = np.full(items.shape, np.nan)
+        for first, block in self.each(contexts, seen, threads):
+            place = np.arange(self.top) < block.counts[:, None]
+            items[first : first + len(place)][place] = block.items
+            predictions[first : first + len(place)][place] = block.predictions[:, 0]
+        return items, predictions
+
 
 def portions(counts: Numbers) -> list[slice]:
     """Divide pairs into slices of whole contexts with few pairs, so their scores take little memory. counts :

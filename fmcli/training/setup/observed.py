@@ -35,9 +35,11 @@ class PairsInMemory(RowsInMemory):
     """Observed pairs in memory, each once, whose entries have the fields OF_CONTEXT and OF_ITEM.
 
     terms : what all pairs add to the objective.
+    in_order : whether the pairs of a context are in the order of time.
     """
 
     terms: AllPairsTerms
+    in_order: bool = True
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedPairs:
         every = np.arange(self.data.rows, dtype=np.int32)
@@ -47,11 +49,12 @@ class PairsInMemory(RowsInMemory):
         return DividedPairs(self.data, self.every, every[~chosen], every[chosen], pairs=self)
 
     def _held(self, spec: Spec, hold_out: HoldOut) -> NDArray[np.intp]:
-        """Return one pair of each of some contexts with several pairs: the last pair, or with a share, which is one of
-        the contexts, a random pair unless it is the last one that is asked for."""
+        """Return one pair of each of some contexts with several pairs: the last pair, or, without an order or with a
+        share of the contexts, a random pair unless it is the last one that is asked for."""
         random, context = generator(spec, HOLDOUT_STREAM), self.sides.context
         place = np.arange(len(context))
-        order = place if hold_out.share is None or hold_out.last else random.permutation(place)
+        last_one = hold_out.last or (hold_out.share is None and self.in_order)
+        order = place if last_one else random.permutation(place)
         counts = np.bincount(context)
         last = np.empty(len(counts), dtype=np.intp)
         last[context[order]] = order
