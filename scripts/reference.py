@@ -37,20 +37,14 @@ def code(words: Iterable[str]) -> str:
 
 
 def models() -> Iterator[str]:
-    """All models, and the solvers that train them."""
-    found = catalog()["models"]
+    """All models, by the solvers that train them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for model in catalog()["models"]:
+        refused = code(solver for solver in SOLVERS if solver not in model["solvers"])
+        found.setdefault((model["solver"], refused), []).append(model["name"])
     yield from table(
-        ["model `-m`", *(f"`{solver}`" for solver in SOLVERS)],
-        (
-            [
-                f"`{model['name']}`",
-                *(
-                    "default" if solver == model["solver"] else "yes" if solver in model["solvers"] else "-"
-                    for solver in SOLVERS
-                ),
-            ]
-            for model in found
-        ),
+        ["model `-m`", "default solver", "not with"],
+        ([code(names), code([solver]), refused] for (solver, refused), names in found.items()),
     )
 
 

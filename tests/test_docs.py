@@ -21,6 +21,7 @@ from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.pages.guide import page, topics
 from fmcli.data.text.reader import read
+from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
@@ -217,20 +218,21 @@ def test_links_resolve(file):
 
 
 def test_the_table_of_models_and_solvers_is_complete():
-    head, *models = rows(GUIDE["models"])
-    assert [cell.strip("`") for cell in head[1:]] == list(SOLVERS)
-    assert [row[0].strip("`") for row in models] == list(MODELS)
-    for row in models:
-        closed_form = MODELS[row[0].strip("`")].closed_form
-        assert row[1:] == ["-"] * len(SOLVERS) if closed_form else row[1:].count("default") == 1
+    listed = [[re.findall(r"[\w-]+", cell) for cell in row] for row in rows(section("models", "Kinds and solvers"))[1:]]
+    assert sorted(name for names, *_ in listed for name in names) == sorted(MODELS)
+    for names, usual, refused in listed:
+        for name in names:
+            assert usual == [MODELS[name].solver]
+            assert refused == [solver for solver in SOLVERS if refusal(name, solver)]
 
 
 def test_every_model_has_its_section_with_formula_options_and_paper():
-    assert [heading for heading in headings("models") if heading != "Papers"] == list(MODELS)
+    assert sorted(heading for heading in headings("models") if heading.islower()) == sorted(MODELS)
     for name, model in MODELS.items():
         text = section("models", name)
         assert "```math" in text
         assert re.search(r"^    y +=", text, re.M) or "formula is that of `fm`" in text.replace("\n", " ")
+        assert "Use it when" in text
         assert name == "linear" or "Paper: " in text
         for option in set(model.options) - {"bias", "linear"}:
             assert f"`{OPTIONS[option].flag}" in text.replace("--no-", "--"), option
