@@ -8,15 +8,15 @@ import pytest
 from problems import build, parameters
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows
-from fmcli.losses.loss import Logistic, Squared
+from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows, Sides
+from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.coordinate import minimizer
-from fmcli.solvers.coordinate.all_pairs import AllPairs
-from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.trainer import AllPairsDescent, CoordinateTrainer
+from fmcli.solvers.coordinate.all_pairs import AllPairs, PairUpdater
+from fmcli.solvers.coordinate.pairs import AllPairsDescent, PairLinks
+from fmcli.solvers.coordinate.trainer import CoordinateTrainer
 from fmcli.solvers.trainer import Observer, Task
 from reference import slow_descent, slow_models
 
@@ -97,8 +97,16 @@ def allocated(kind, seed=1, rank=5, **options):
     return model
 
 
-def all_pairs(model, pairs, strength=ALPHA):
-    return AllPairs(model, dataset(pairs.contexts), dataset(pairs.items), strength)
+def linked(pairs, weight):
+    """The contexts and items as parts, and the links of the observed pairs."""
+    sides = Sides(dataset(pairs.contexts), dataset(pairs.items), pairs.context, pairs.item)
+    return sides.parts(), PairLinks.of(sides, weight)
+
+
+def descent_of(model, pairs, weight, strength, penalty=None, threads=1):
+    parts, links = linked(pairs, weight)
+    penalty = penalty or Penalty()
+    return AllPairsDescent(model, Squared(), penalty, parts, threads, links=links, strength=strength)
 
 
 def scores(kind, model, pairs):
@@ -110,9 +118,14 @@ def scores(kind, model, pairs):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_term_is_the_sum_over_all_pairs(kind):
     pairs, model = Pairs(), allocated(kind)
-    expected = ALPHA / 2 * np.sum(scores(kind, model, pairs) ** 2)
-    assert all_pairs(model, pairs).measure() == pytest.approx(expected, rel=1e-6)
+    every = scores(kind, model, pairs)
+    expected = ALPHA / 2 * np.sum(every**2)
+    observed = np.sum(pairs.weight / 2 * (1 - every[pairs.context, pairs.item]) ** 2)
+    with ThreadPoolExecutor(1) as pool:
+        assert descent_of(model, pairs, 0 * pairs.weight, ALPHA).objective(pool)[0] == pytest.approx(expected, rel=1e-6)
+        assert descent_of(model, pairs, pairs.weight, 0.0).objective(pool)[0] == pytest.approx(observed, rel=1e-6)
     assert expected > 0.1
+    assert observed > 0.1
 
 
 @pytest.mark.parametrize("rank", [5, 20])  # one slice of parameters, and two
@@ -131,9 +144,7 @@ def test_each_step_is_that_of_all_pairs(kind, ids, rank):
     observed = pairs.weight.sum()
     share = total / observed  # the objective is relative to the weight of the observed pairs
     strengths = Penalty(**{name: share * value for name, value in penalty.items()})
-    descent = AllPairsDescent(
-        model, Squared(), strengths, pairs.rows(), pairs=all_pairs(model, pairs, ALPHA / observed)
-    )
+    descent = descent_of(model, pairs, pairs.weight / observed, ALPHA / observed, strengths)
     descent.run(1, lambda *_: False)
     after = parameters(model)
     for name, array in expected.items():
@@ -216,16 +227,15 @@ def test_the_sides_of_pairs_are_their_different_parts():
 
 def test_what_all_pairs_need_is_checked():
     pairs, model = Pairs(), allocated("fm")
+    parts, links = linked(pairs, pairs.weight)
+    twice = [*pairs.contexts, *pairs.contexts[:ITEMS]]
     with pytest.raises(ValueError, match="in common"):
-        AllPairs(model, dataset(pairs.contexts), dataset(pairs.contexts), 1.0)
+        AllPairs(model, Penalty(), dataset(twice, np.zeros(len(twice))), links, 1.0)
     with pytest.raises(ValueError, match="no sums"):
-        all_pairs(allocated("anova"), pairs)
-    with pytest.raises(ValueError, match="squared loss"):
-        Descent(model, Logistic(), Penalty(), pairs.rows(), pairs=all_pairs(model, pairs))
-    with pytest.raises(ValueError, match="squared loss"):
-        Descent(model, Squared(), Penalty(), pairs.rows(), pairs=all_pairs(allocated("fm"), pairs))
+        AllPairs(allocated("anova"), Penalty(), parts, links, 1.0)
+    with pytest.raises(ValueError, match="of these parts"):
+        AllPairs(model, Penalty(), parts.take(np.arange(5, dtype=np.int32)), links, 1.0)
     with pytest.raises(IndexError):
-        all_pairs(model, pairs).enter(2)
-    with ThreadPoolExecutor(1) as pool:
-        descent = AllPairsDescent(model, Squared(), Penalty(), pairs.rows(), pairs=all_pairs(model, pairs))
-        assert descent.objective(pool)[0] > 0
+        PairUpdater(AllPairs(model, Penalty(), parts, links, 1.0)).measure(0, len(parts) + 1)
+    with pytest.raises(IndexError):
+        PairUpdater(AllPairs(model, Penalty(), parts, links, 1.0)).measure_pairs(-1, 2)

@@ -86,8 +86,12 @@ class MinimizingTrainer(Trainer):
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task
         minimizer, arguments = self.chosen()
-        data, threads, rows = task.training_data(), task.threads, observer.rows
+        data, threads, rows = self.training_data(), task.threads, observer.rows
         self.engine = minimizer(task.model, loss, penalty, data, threads, rows, self.hold(loss, penalty), **arguments)
+
+    def training_data(self) -> Dataset:
+        """Return the rows that are minimized over."""
+        return self.task.training_data()
 
     def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
         """Return the quadratic prior from the rows of the warm start; None without them."""

@@ -43,6 +43,13 @@ class Sides:
             numbers.append(place[number])
         return cls(parts[0], parts[1], numbers[0], numbers[1])
 
+    def parts(self) -> Dataset:
+        """Return the contexts, and then the items."""
+        one, other = self.contexts, self.items
+        indptr = np.concatenate([one.indptr, one.nnz + other.indptr[1:]])
+        value = None if one.value is None else np.concatenate([one.value, other.value])
+        return Dataset(indptr, np.concatenate([one.index, other.index]), value, np.zeros(len(indptr) - 1), one.features)
+
 
 @dataclass(frozen=True)
 class AllPairsTerms:

@@ -16,7 +16,6 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.models.workspace import Workspace
-from fmcli.solvers.coordinate.all_pairs import AllPairs
 from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
@@ -69,14 +68,12 @@ class Sweep(NamedTuple):
     order : int32, the rows.
     entries : how many entries they have.
     related : the rows of the relation; None: the rows enter samples themselves.
-    side : if all pairs count: whose features the rows are, 0 for contexts, 1 for items.
     """
 
     order: NDArray[np.int32]
     entries: int
     chunks: list[Chunk]
     related: RelationRows | None = None
-    side: int = 0
 
 
 class CoordinateDescent(Minimizer):
@@ -86,8 +83,8 @@ class CoordinateDescent(Minimizer):
     """
 
     updaters: Sequence[CoordinateUpdater]
+    samples_a_task = SAMPLES_A_TASK
     done = False  # whether another epoch would change nothing
-    pairs: AllPairs | None = None  # as in Descent
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent.
@@ -106,7 +103,6 @@ class CoordinateDescent(Minimizer):
             holds=holds,
             pulls=pulls,
             exact=varies and self.hold is not None and not self.data.relations,
-            pairs=self.pairs,
         )
         self._begin()
 
@@ -123,6 +119,11 @@ class CoordinateDescent(Minimizer):
         """Lay out the sweeps of some blocks."""
         self.sweeps.update({number: self._sweeps(number) for number in blocks})
         self.entries = sum(sweep.entries for sweeps in self.sweeps.values() for sweep in sweeps)
+
+    @property
+    def reported_rows(self) -> int:
+        """The rows that an epoch reports as progress."""
+        return self.data.rows
 
     def _updater(self) -> CoordinateUpdater:
         """Return the updater of a thread."""
@@ -146,13 +147,9 @@ class CoordinateDescent(Minimizer):
         if self.model.layout[number].by_feature:
             sources += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
         orders = [self._order(number, columns) for columns, _, _ in sources]
-        each, pairs = rows_of_feature(self.model, number), self.descent.pairs
-        if pairs is not None and self.model.layout[number].by_feature:
-            sides = (self._sweep(each, pairs.of_side(side, orders[0]), *sources[0]) for side in range(2))
-            return [sweep._replace(side=side) for side, sweep in enumerate(sides)]
         runs = in_runs(orders, self.data.rows)
-        return [self._sweep(each, order, *sources[source]) for source, order in runs] or [
-            self._sweep(each, orders[0], *sources[0])
+        return [self._sweep(number, order, *sources[source]) for source, order in runs] or [
+            self._sweep(number, orders[0], *sources[0])
         ]
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
@@ -169,12 +166,16 @@ class CoordinateDescent(Minimizer):
         return np.flatnonzero(moves).astype(np.int32)
 
     def _sweep(
-        self, each: int, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None
+        self, number: int, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None
     ) -> Sweep:
-        """Return the sweep over rows in this order. each : of `rows_of_feature`."""
-        ends = columns.ends(order)
+        """Return the sweep over rows of a block in this order."""
+        ends, each = self._ends(number, order, columns), rows_of_feature(self.model, number)
         sets = None if self.threads == 1 else columns.conflict_free_sets(order, samples, each)
         return Sweep(order, int(ends[-1]), list(self._chunks(ends, sets, order, each)), related)
+
+    def _ends(self, number: int, order: NDArray[np.int32], columns: Columns) -> NDArray[np.int64]:
+        """Return what Columns.ends returns: it tells how the work is shared among chunks and threads."""
+        return columns.ends(order)
 
     def _chunks(
         self, ends: NDArray[np.int64], sets: NDArray[np.int32] | None, order: NDArray[np.int32], each: int
@@ -256,12 +257,14 @@ class CoordinateDescent(Minimizer):
         for rows in self.descent.related:
             self._by_slices(pool, rows.data.indptr, lambda _, *bounds, rows=rows: rows.measure(*bounds))
         loss = sum(self._by_samples(pool, CoordinateUpdater.measure))
-        loss += self.descent.pairs.measure() if self.descent.pairs else 0
-        return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
+        return loss, self._penalty_value()
+
+    def _penalty_value(self) -> float:
+        return self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
     def _by_samples(self, pool: Pool, work: Callable[[Any, int, int], T]) -> list[T]:
         """Run `work(updater, start, stop)` on consecutive slices of the samples; return the results in order."""
-        rows, each = self.data.rows, SAMPLES_A_TASK
+        rows, each = self.data.rows, self.samples_a_task
         starts = range(0, rows, each)
         found = list[Any]([None]) * len(starts)
 
@@ -281,16 +284,18 @@ class CoordinateDescent(Minimizer):
                 if number in self.entered:
                     self._enter(number)
                 for sweep in sweeps:
-                    if sweep.related:
-                        self._for_related(pool, CoordinateUpdater.enter, number, output, sweep.related)
-                    if self.descent.pairs:
-                        self.descent.pairs.enter(sweep.side)
+                    self._begin_sweep(pool, number, output, sweep)
                     for chunk in sweep.chunks:
                         self._update(pool, number, output, sweep, chunk)
-                        self.on_rows(epoch, (done + chunk.entries) * self.data.rows // entries)
+                        self.on_rows(epoch, (done + chunk.entries) * self.reported_rows // entries)
                     if sweep.related:
                         self._for_related(pool, CoordinateUpdater.leave, number, output, sweep.related)
                     done += sweep.entries
+
+    def _begin_sweep(self, pool: Pool, number: int, output: int, sweep: Sweep) -> None:
+        """Prepare for the updates of a sweep."""
+        if sweep.related:
+            self._for_related(pool, CoordinateUpdater.enter, number, output, sweep.related)
 
     def _for_related(self, pool: Pool, work: Callable[..., None], number: int, output: int, rows: RelationRows) -> None:
         """Enter or leave the rows of a relation."""

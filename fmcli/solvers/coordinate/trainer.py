@@ -6,25 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from fmcli.data.dataset import Dataset
 from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
-from fmcli.solvers.coordinate.all_pairs import AllPairs
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
+from fmcli.solvers.coordinate.pairs import AllPairsDescent, PairLinks
 from fmcli.solvers.coordinate.pieces import trained_arrays
 from fmcli.solvers.coordinate.prior import QuadraticPrior
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
-
-
-class AllPairsDescent(CoordinateDescent):
-    """Descent on the objective of observed pairs and all pairs."""
-
-    def prepare(self, by_gradient: bool = False, pairs: AllPairs | None = None) -> None:
-        self.pairs = pairs
-        super().prepare(by_gradient)
 
 
 class CoordinateTrainer(MinimizingTrainer):
@@ -35,18 +28,22 @@ class CoordinateTrainer(MinimizingTrainer):
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
         new_features, source = self.task.new_features, self.task.source
         if isinstance(source, ObservedRows):
-            sides = source.sides
-            return AllPairsDescent, {"pairs": AllPairs(self.task.model, sides.contexts, sides.items, source.strength)}
+            links = PairLinks.of(source.sides, source.data.shares(source.rows))
+            return AllPairsDescent, {"links": links, "strength": source.strength}
         if new_features is None:
             return super().chosen()
         return NewFeaturesDescent, {"new_features": new_features, "tol": self.task.spec.values["tol"]}
 
     def bytes_needed(self) -> int:
-        source, model = self.task.source, self.task.model
-        if not isinstance(source, ObservedRows):
+        task = self.task
+        if not isinstance(task.source, ObservedRows):
             return super().bytes_needed()
-        sides, l2 = source.sides, 2 * model.bytes_needed(0)
-        return super().bytes_needed() + AllPairs.bytes_needed(model, sides.contexts, sides.items) + l2
+        l2, epochs = 2 * task.model.bytes_needed(0), task.spec.values["epochs"]
+        return l2 + AllPairsDescent.needed(task.model, task.source.sides, task.source.count, task.threads, epochs)
+
+    def training_data(self) -> Dataset:
+        source = self.task.source
+        return source.sides.parts() if isinstance(source, ObservedRows) else super().training_data()
 
     def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
         source = self.task.source

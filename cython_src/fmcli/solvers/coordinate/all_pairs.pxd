@@ -1,18 +1,28 @@
-from fmcli.base.types cimport ColumnView
+from fmcli.base.types cimport ColumnView, real
 from fmcli.models.model cimport Joined
-from fmcli.solvers.coordinate.columns cimport Columns
+from fmcli.solvers.coordinate.descent cimport Descent
+from fmcli.solvers.coordinate.kernels cimport ObservedPairs
+from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
 
-cdef class AllPairs:
+cdef class AllPairs(Descent):
     cdef Joined joined
-    cdef readonly object contexts, items, now, curvature, offset
+    cdef readonly Py_ssize_t contexts  # parts, which come first
     cdef readonly double strength
-    cdef readonly Py_ssize_t width  # the factors of a row, and its weight
-    cdef Columns of_contexts, of_items  # the rows that each feature enters
-    cdef Columns everyone               # all contexts
-    cdef double* now_[2]
-    cdef double* curvature_[2]
-    cdef double* offset_[2]
+    cdef readonly Py_ssize_t width  # the factors of a part, and its weight
+    cdef readonly object links
+    cdef ObservedPairs observed
+    cdef object numbers      # curvature and offset of each side
+    cdef object pair_memory
+    cdef list fresh          # whether these numbers of a side are those of the other side's parts as they are
+    cdef double* curvature[2]
+    cdef double* offset[2]
 
-    cdef require(self)
-    cdef int view(self, bint of_feature, ColumnView* v) noexcept nogil
+    cdef Py_ssize_t first(self, int side)
+
+
+cdef class PairUpdater(CoordinateUpdater):
+    cdef AllPairs all_pairs
+    cdef object room_memory
+    cdef real* room        # of observed_pairs_bound
+    cdef double* row_room  # of all_pairs_bound

@@ -1,154 +1,225 @@
-"""The squared scores of all pairs of a context and an item, as a term of the objective of coordinate descent."""
+"""Coordinate descent on observed pairs of a context and an item, and on the squared scores of all pairs."""
 
 import numpy as np
 
-from fmcli.models.workspace import Workspace
-from fmcli.solvers.coordinate.columns import by_feature, of_all
+from fmcli.losses.loss import Squared
+from fmcli.models.layout import REAL_TYPE, allocate
+from fmcli.solvers.coordinate.columns import of_all
 
-from fmcli.base.types cimport ColumnView, Sample, real
+from fmcli.base.types cimport LANES, ColumnView, Sample, cache_in, real, scores_in
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.model cimport ColumnModel, Model
-from fmcli.models.workspace cimport Workspace as CWorkspace
+from fmcli.models.parameters cimport Parameters
+from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
+from fmcli.solvers.coordinate.descent cimport Descent
+from fmcli.solvers.coordinate.kernels cimport PAIRS_AT_ONCE, kernels
+from fmcli.solvers.coordinate.update cimport CoordinateUpdater
+from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     CONTEXTS
     ITEMS
-    ROWS_AT_ONCE = 1 << 16
+    ROWS_AT_ONCE = 1 << 14
+    PARTS_AT_ONCE = 1 << 10  # whose derivatives are summed apart, as parts have many pairs
 
 
-cdef class AllPairs:
-    """strength / 2 times the sum over all contexts c and all items i of s(c, i)^2.
+cdef class AllPairs(Descent):
+    """Descent on half the weighted squared errors of observed pairs (c, i), whose scores s(c, i) are to be 1, plus
+    strength / 2 times the sum over all contexts c and all items i of s(c, i)^2.
 
     By the contract of Joined, a score is s(c, i) = t_c + t_i + <B_c, B_i>, with the sums B and the own score t of both
-    parts. The terms that all scores have, such as the bias, count as features of every context. As a function of the
-    context's (B_c, t_c), whose derivative in s(c, i) is q_i = (B_i, 1), the term of a context is the quadratic with
+    parts. The terms that all scores have, such as the bias, count as features of every context. So the samples of this
+    descent are the parts, not the pairs: a part's state has t as its score and B as its cache. As a function of the
+    context's (B_c, t_c), whose derivative in s(c, i) is q_i = (B_i, 1), the objective is the quadratic with
 
-        curvature K <- strength sum_i q_i q_i^T        slope <- K (B_c, t_c) + strength sum_i t_i q_i
+        curvature <- sum over the context's pairs of a_ci q_i q_i^T + K         K = strength sum_i q_i q_i^T
+        slope <- sum over these of a_ci (s(c, i) - 1) q_i + K (B_c, t_c) + strength sum_i t_i q_i
 
-    K and the second summand are the same for all contexts, so an update of a feature visits the contexts that have the
-    feature, and never the pairs (relation_rows.inl); items are updated likewise. (Bayer, He, Kanagal and Rendle, A
-    Generic Coordinate Descent Framework for Learning from Implicit Feedback, 2017, for single coordinates.)
+    K and the last summand are the same for all contexts, so an update of a feature visits the contexts that have the
+    feature and their observed pairs, and never all pairs (all_pairs.inl); items are updated likewise. (Bayer, He,
+    Kanagal and Rendle, A Generic Coordinate Descent Framework for Learning from Implicit Feedback, 2017, for single
+    coordinates; Rendle, Krichene, Zhang and Koren, iALS++, 2021, for blocks of them.)
 
     Parameters
     ----------
-    model : Model with `joined` and one score, allocated.
-    contexts, items : Dataset, whose rows are the parts; no feature is in both.
+    model : Model with `joined` and one score, allocated. There must be no group penalty.
+    penalty, holds, pulls : as in Descent.
+    parts : Dataset with labels, which are not used: the contexts, and then the items. No feature is in both.
+    links : PairLinks, the observed pairs of these parts.
     strength : what squared scores are multiplied by; see above.
-
-    Attributes
-    ----------
-    now : of the contexts and the items: float64 (rows, width), (B, t) of each row as it is now.
-    curvature, offset : of either: float64 (width, width) and (width), K and the second summand.
     """
 
-    def __init__(self, Model model, Dataset contexts not None, Dataset items not None, double strength):
-        cdef double[:, ::1] matrix
-        cdef double[::1] numbers
+    def __init__(
+        self, Model model, Penalty penalty, Dataset parts not None, links, double strength,
+        Parameters holds=None, Parameters pulls=None
+    ):
+        cdef double[:, :, ::1] numbers
+        cdef real[::1] score
+        cdef const int64_t[::1] begin = links.begin
+        cdef const int32_t[::1] other = links.other
+        cdef const real[::1] share = links.share
         cdef int side
         self.joined = model.joined
         if self.joined is None or model.outputs > 1:
             raise ValueError("the model has no sums over parts of a sample, or several scores")
-        if contexts.features != model.features or items.features != model.features:
-            raise ValueError("contexts and items must have as many columns as the model")
-        if (contexts.seen() & items.seen()).any():
+        if parts.rows + 1 != begin.shape[0] or not 0 < links.contexts < parts.rows:
+            raise ValueError("the links are not of these parts")
+        Descent.__init__(self, model, Squared(), penalty, parts, holds=holds, pulls=pulls)
+        self.contexts, self.strength, self.links = links.contexts, strength, links
+        if (self.seen(CONTEXTS) & self.seen(ITEMS)).any():
             raise ValueError("contexts and items have a feature in common")
-        self.contexts, self.items, self.strength = contexts, items, strength
-        self.of_contexts, self.of_items = by_feature(contexts), by_feature(items)
-        self.everyone = of_all(contexts.rows)
-        self.width = (<ColumnModel>model).cache_size(contexts) + 1
-        self.now = tuple([np.zeros((data.rows, self.width)) for data in (contexts, items)])
-        self.curvature = tuple([np.zeros((self.width, self.width)) for _ in range(2)])
-        self.offset = tuple([np.zeros(self.width) for _ in range(2)])
+        for b, layout in enumerate(model.layout):
+            if not layout.by_feature:
+                self.columns[b] = of_all(self.contexts)
+        self.width = (<ColumnModel>model).cache_size(parts) + 1
+        numbers = np.zeros((2, self.width + 1, self.width))
+        score = np.empty(links.count, dtype=REAL_TYPE)
+        self.numbers, self.pair_memory, self.fresh = np.asarray(numbers), score, [False, False]
         for side in range(2):
-            matrix = self.now[side]
-            self.now_[side] = &matrix[0, 0] if matrix.shape[0] else NULL
-            matrix, numbers = self.curvature[side], self.offset[side]
-            self.curvature_[side], self.offset_[side] = &matrix[0, 0], &numbers[0]
+            self.curvature[side], self.offset[side] = &numbers[side, 0, 0], &numbers[side, self.width, 0]
+        self.observed.begin, self.observed.other, self.observed.share = &begin[0], &other[0], &share[0]
+        self.observed.score, self.observed.count = &score[0], links.count
 
     @staticmethod
-    def bytes_needed(ColumnModel model not None, Dataset contexts not None, Dataset items not None):
-        """Return the bytes of the rows as they are now, of their columns and of temporary products."""
-        width = model.cache_size(contexts) + 1
-        total = 4 * width * width + 2 * ROWS_AT_ONCE * width
-        for data in (contexts, items):
-            total += data.rows * width + data.nnz + data.features + 1
-        return total * np.dtype(np.float64).itemsize
+    def pairs_needed(ColumnModel model not None, Dataset parts not None, Py_ssize_t count):
+        """Return the bytes of so many pairs, of what the sides share, and of temporary products."""
+        width = model.cache_size(parts) + 1
+        shared = (4 * (width + 1) * width + 3 * ROWS_AT_ONCE * width) * np.dtype(np.float64).itemsize
+        return shared + count * REAL_TYPE.itemsize
 
-    def measure(self):
-        """Compute (B, t) of all rows from the parameters; returns the value of the term."""
-        self.require()
-        cdef ColumnModel model = self.joined.model
-        cdef CWorkspace workspace = Workspace(model, max(self.contexts.longest, self.items.longest))
-        cdef Dataset data
-        cdef Sample x
-        cdef Py_ssize_t i, f, lanes = self.width - 1
-        cdef int side
-        cdef double* now
-        cdef real[::1] sums = np.zeros(lanes + 1, dtype=np.float32 if sizeof(real) == 4 else np.float64)
-        model.require()
-        for side in range(2):
-            data = self.items if side == ITEMS else self.contexts
-            with nogil:
-                for i in range(data.rows):
-                    data.sample(i, &x)
-                    now = self.now_[side] + i * self.width
-                    if side == ITEMS:
-                        now[lanes] = self.joined.part(&x, 0, &sums[0])
-                    else:
-                        model.score(&x, &workspace.scratch)
-                        now[lanes] = workspace.scratch.score[0]
-                        model.fill_cache(&x, &workspace.scratch, 0, &sums[0])
-                    for f in range(lanes):
-                        now[f] = sums[f]
-        return self.value()
+    def seen(self, int side):
+        """Return (features) whether parts of a side have each feature: 0 for contexts, 1 for items."""
+        return self.data.seen(np.arange(self.first(side), self.first(side + 1), dtype=np.int32))
 
-    def value(self):
-        """Return the value of the term, given the rows as they are now."""
-        self.require()
-        self.enter(CONTEXTS)
-        total = self.strength * len(self.now[CONTEXTS]) * np.sum(self.now[ITEMS][:, -1] ** 2)
-        for begin in range(0, len(self.now[CONTEXTS]), ROWS_AT_ONCE):
-            some = self.now[CONTEXTS][begin:begin + ROWS_AT_ONCE]
-            total += np.sum((some @ self.curvature[CONTEXTS] + 2 * self.offset[CONTEXTS]) * some)
-        return float(total) / 2
+    def ends(self, int block, const int32_t[::1] order not None):
+        """Return int64 (n + 1): the number of pairs that all these rows of a block enter before each of them, and at
+        last all of them."""
+        cdef Columns columns = self.columns[block]
+        if columns.same:
+            return len(self.links.other) // 2 * np.arange(len(order) + 1, dtype=np.int64)
+        pairs = np.concatenate([[0], np.cumsum(np.diff(self.links.begin)[columns.sample])])
+        each = np.diff(pairs[columns.indptr])[np.asarray(order)]
+        return np.concatenate([[0], np.cumsum(each)]).astype(np.int64)
 
     def enter(self, int side):
-        """Compute what the rows of a side share, before its features are updated: 0 for contexts, 1 for items."""
+        """Compute what the parts of a side share, before the features of this side are updated."""
+        self.share(side)
+        self.fresh[1 - side] = False
+
+    def value(self):
+        """Return the value of the term of all pairs, given the parts as they are now."""
+        self.share(CONTEXTS)
+        total = 0.0
+        for some in self.parts_now(CONTEXTS):
+            total += np.sum((some @ self.numbers[CONTEXTS, :-1] + 2 * self.numbers[CONTEXTS, -1]) * some)
+        for some in self.parts_now(ITEMS):
+            total += self.strength * self.contexts * np.sum(some[:, -1] ** 2)
+        return float(total) / 2
+
+    # Compute the curvature and the offset of a side, unless they are known.
+    def share(self, int side):
         self.require()
-        if not 0 <= side < 2:
-            raise IndexError("there are two sides")
-        curvature, offset, others = self.curvature[side], self.offset[side], self.now[1 - side]
+        if self.fresh[side]:
+            return
+        curvature, offset = self.numbers[side, :-1], self.numbers[side, -1]
         curvature[...], offset[...] = 0, 0
-        for begin in range(0, len(others), ROWS_AT_ONCE):
-            some = others[begin:begin + ROWS_AT_ONCE]
-            with_one = some.copy()
-            with_one[:, -1] = 1
-            curvature += with_one.T @ with_one
-            offset += some[:, -1] @ with_one
-        curvature *= self.strength
-        offset *= self.strength
+        for some in self.parts_now(1 - side):
+            own = some[:, -1].copy()
+            some[:, -1] = 1
+            curvature += some.T @ some
+            offset += own @ some
+        self.numbers[side] *= self.strength
+        self.fresh[side] = True
 
-    def of_side(self, int side, order):
-        """Return the features that rows of a side have, out of these features."""
+    # The first part of a side; of side 2, the number of all parts.
+    cdef Py_ssize_t first(self, int side):
+        return 0 if side == CONTEXTS else self.contexts if side == ITEMS else self.data.rows
+
+    # Yield arrays of (B, t) of the parts of a side.
+    def parts_now(self, int side):
+        cdef Py_ssize_t begin, end, i, f, lanes = self.width - 1, last = self.first(side + 1)
+        cdef double[:, ::1] now
+        cdef const real* sums
+        self.allocate_states()
+        for begin in range(self.first(side), last, ROWS_AT_ONCE):
+            end = min(begin + ROWS_AT_ONCE, last)
+            now = np.empty((end - begin, self.width))
+            for i in range(begin, end):
+                sums = cache_in(&self.states, i, 0)
+                for f in range(lanes):
+                    now[i - begin, f] = sums[f]
+                now[i - begin, lanes] = scores_in(&self.states, i)[0]
+            yield np.asarray(now)
+
+
+cdef class PairUpdater(CoordinateUpdater):
+    """One thread's updates of an AllPairs."""
+
+    def __init__(self, AllPairs descent):
+        cdef real[::1] numbers
+        cdef double[::1] room
+        CoordinateUpdater.__init__(self, descent)
+        self.all_pairs, self.summed_apart = descent, PARTS_AT_ONCE
+        descent.observed.parts = descent.states  # which are allocated by now
+        numbers, room = allocate(PAIRS_AT_ONCE * (2 + descent.width + 2 * LANES)), np.zeros(2 * descent.width)
+        self.room_memory, self.room, self.row_room = (numbers, room), &numbers[0], &room[0]
+
+    def measure(self, Py_ssize_t start, Py_ssize_t stop):
+        """Compute (B, t) of the parts start:stop from the parameters."""
+        cdef Py_ssize_t i, contexts
+        cdef Sample x
         self.require()
-        cdef Columns columns = self.of_items if side == ITEMS else self.of_contexts
-        return order[np.diff(columns.indptr)[order] > 0]
+        if not 0 <= start <= stop <= self.descent.data.rows:
+            raise IndexError("no such parts")
+        contexts = max(start, min(stop, self.all_pairs.contexts))
+        self.all_pairs.fresh[:] = [False, False]
+        with nogil:
+            self.by_column.fill_states(
+                self.descent.data, start, contexts, &self.workspace.scratch, &self.descent.states)
+            for i in range(contexts, stop):
+                self.descent.data.sample(i, &x)
+                scores_in(&self.descent.states, i)[0] = self.all_pairs.joined.part(
+                    &x, 0, cache_in(&self.descent.states, i, 0))
 
-    # ValueError if the object was not initialized.
-    cdef require(self):
-        if self.joined is None:
-            raise ValueError("the term was not initialized")
+    def measure_pairs(self, Py_ssize_t start, Py_ssize_t stop):
+        """Return the observed pairs' share of the mean loss, of those of the parts start:stop that are contexts."""
+        cdef double total
+        self.require()
+        stop = min(stop, self.all_pairs.contexts)
+        if start < 0:
+            raise IndexError("no such parts")
+        with nogil:
+            total = kernels.observed_pairs_loss(&self.all_pairs.observed, start, stop)
+        return total
 
-    # Set the rows that a row of parameters enters: the rows of its feature, or else all contexts. Returns their side.
-    cdef int view(self, bint of_feature, ColumnView* v) noexcept nogil:
-        cdef int side = CONTEXTS
-        if of_feature:
-            self.of_contexts.view(v.row, v)
-            if not v.n:
-                side = ITEMS
-                self.of_items.view(v.row, v)
-        else:
-            self.everyone.view(v.row, v)
-        v.sample_states, v.sample_state_size = <char*>self.now_[side], self.width * sizeof(double)
-        return side
+    # r and G of the pairs of a view's parts.
+    cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef Py_ssize_t at = begin
+        cdef ColumnView chunk
+        cdef int side
+        while at < end:
+            chunk = self.chunk(v, at)
+            side = ITEMS if chunk.sample[0] >= self.all_pairs.contexts else CONTEXTS
+            kernels.observed_pairs_bound(
+                &chunk, &self.all_pairs.observed, self.current.body, self.room, self.quadratic.r, self.quadratic.G)
+            kernels.all_pairs_bound(
+                &chunk, &self.descent.states, self.current.body, self.all_pairs.curvature[side],
+                self.all_pairs.offset[side], self.row_room, self.quadratic.r, self.quadratic.G)
+            at += chunk.n
+
+    # The view's parts begin .. end - 1 take the step, and the scores of their pairs, which the next slice needs.
+    cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef Py_ssize_t n, at = begin
+        cdef ColumnView chunk
+        cdef bint last = v.at + v.lanes + v.weight >= self.current.lanes + (self.current.weight != NULL)
+        while at < end:
+            chunk = self.chunk(v, at)
+            self.derivatives(&chunk)
+            kernels.affine_score_changes(self.q, chunk.apart, chunk.n, self.quadratic.width, self.step, self.change)
+            if not last:
+                kernels.observed_pairs_step(&chunk, &self.all_pairs.observed, self.step, self.change)
+            for n in range(chunk.n):
+                scores_in(&self.descent.states, chunk.sample[n])[0] += self.change[n]
+            self.by_column.update_cache(&chunk, self.step)
+            at += chunk.n

@@ -1,6 +1,9 @@
 // Kernels of coordinate descent over columns: sums of derivatives, and score changes, over the samples that one row of
 // parameters affects, and the small problem that these sums define.
 
+#ifndef FMCLI_DESCENT_INL
+#define FMCLI_DESCENT_INL
+
 #include "fmcli/base/runs.h"
 #include "fmcli/base/types.h"
 #include "fmcli/penalties/elementwise.h"
@@ -126,3 +129,5 @@ void small_descent(ptrdiff_t width, ptrdiff_t moved, const double* r, const doub
 }
 
 }  // namespace
+
+#endif

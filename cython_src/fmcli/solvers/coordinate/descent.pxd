@@ -6,7 +6,6 @@ from fmcli.models.model cimport ColumnModel, Model
 from fmcli.models.parameters cimport MAX_BLOCKS, Parameters
 from fmcli.models.related.sums cimport RelatedTable
 from fmcli.penalties.penalty cimport Penalty
-from fmcli.solvers.coordinate.all_pairs cimport AllPairs
 from fmcli.solvers.coordinate.columns cimport Columns
 from libcpp.vector cimport vector
 
@@ -51,7 +50,6 @@ cdef class Descent:
     cdef int generation          # of the model's rows when this object was made
     cdef Penalty penalty
     cdef readonly Parameters holds, pulls
-    cdef readonly AllPairs pairs
     cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from fmcli.solvers.coordinate.columns import by_feature, by_row, columns_needed, of_all
-from fmcli.losses.loss import Squared
 from fmcli.models.layout import allocate
 from fmcli.solvers.coordinate.pieces import pieces
 
@@ -14,7 +13,6 @@ from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, ColumnModel, Model
 from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
-from fmcli.solvers.coordinate.all_pairs cimport AllPairs
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from libc.math cimport isfinite
 
@@ -65,8 +63,6 @@ cdef class Descent:
         objective.
     holds, pulls : models with the same rows, allocated without state; None: nothing holds the parameters. Otherwise the
         penalty has a further term, the sum of hold / 2 parameter^2 - pull parameter over all parameters.
-    pairs : a further term of the loss: the squared scores of all pairs of a context and an item. The loss must be
-        squared, and there must be no group penalty. None: there is no such term.
 
     Attributes
     ----------
@@ -79,7 +75,7 @@ cdef class Descent:
 
     def __init__(
         self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False, summed=False,
-        Parameters holds=None, Parameters pulls=None, exact=False, AllPairs pairs=None
+        Parameters holds=None, Parameters pulls=None, exact=False
     ):
         cdef Py_ssize_t b, size
         cdef RelationRows rows
@@ -94,9 +90,7 @@ cdef class Descent:
                 other.require(training=True)
                 if other.shapes() != model.shapes() or other.slots:
                     raise ValueError("holds and pulls must have the rows of the model, without state")
-        if pairs is not None and (pairs.joined.model is not model or by_gradient or not isinstance(loss, Squared)):
-            raise ValueError("all pairs need the model's functions for columns, and the squared loss")
-        self.holds, self.pulls, self.pairs = holds, pulls, pairs
+        self.holds, self.pulls = holds, pulls
         self.generation = model.generation
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.bounded, self.curvature = isfinite(loss.smoothness) and not exact, loss.smoothness

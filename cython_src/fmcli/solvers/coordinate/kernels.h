@@ -5,6 +5,19 @@
 #include "fmcli/base/types.h"
 #include "fmcli/penalties/arguments.h"
 
+// The most pairs whose derivatives are kept at once.
+enum { PAIRS_AT_ONCE = 64 };
+
+// The observed pairs of parts. Each pair counts twice: for its context, and for its item.
+typedef struct ObservedPairs {
+    const int64_t* begin;  // the pairs of part i are begin[i] .. begin[i + 1] - 1
+    const int32_t* other;  // the other part of each pair
+    const real* share;     // of the total weight
+    real* score;           // of the pairs whose parts' features are updated
+    ptrdiff_t count;       // of pairs
+    SampleStates parts;
+} ObservedPairs;
+
 typedef struct CoordinateKernels {
     // r (width) += sum_i g_i q_i, and G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T. The q_i are
     // `apart` reals from each other; width is a multiple of LANES, or one more.
@@ -25,11 +38,15 @@ typedef struct CoordinateKernels {
     void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
     double (*relation_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
     void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
-    // The same for rows of a table that share their curvature K (width x width), given what a slope has beside K times
-    // the row: r and G of a slice, with work space for a slope; and what a step changes in the rows.
-    void (*all_pairs_bound)(const ColumnView* v, const real* row, ptrdiff_t width, const double* K, const double* offset,
-                            double* slope, double* r, double* G);
-    void (*all_pairs_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
+    // Coordinate descent on pairs of parts, by the parts that a feature enters (all_pairs.inl): what the observed pairs and
+    // all pairs add to r and G of a slice, with work space; what a step changes in the scores of observed pairs; and the
+    // loss of the observed pairs of some parts.
+    void (*observed_pairs_bound)(const ColumnView* v, const ObservedPairs* pairs, const real* row, real* room, double* r,
+                                 double* G);
+    void (*observed_pairs_step)(const ColumnView* v, const ObservedPairs* pairs, const real* step, const double* change);
+    double (*observed_pairs_loss)(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_t stop);
+    void (*all_pairs_bound)(const ColumnView* v, const SampleStates* parts, const real* row, const double* K,
+                            const double* offset, double* room, double* r, double* G);
 } CoordinateKernels;
 
 #endif

@@ -8,15 +8,12 @@ from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
-cdef enum:
-    SLICE = 1 << 14  # samples whose derivatives are summed apart; a multiple of the samples in a chunk
-
 
 cdef class LargeRowUpdater:
     """Updates a row as CoordinateUpdater does, with the updaters of all threads.
 
-    The derivatives of the samples are summed in slices of a fixed size, and the slices are added in order, so that the
-    sums do not depend on the number of threads.
+    The derivatives of the samples are summed in slices of a fixed size, `summed_apart`, and the slices are added in
+    order, so the sums do not depend on the number of threads.
 
     Parameters
     ----------
@@ -43,7 +40,7 @@ cdef class LargeRowUpdater:
         cdef ColumnView* v = &self.view
         cdef CoordinateUpdater first = self.first, member
         cdef Columns columns
-        cdef Py_ssize_t at, width
+        cdef Py_ssize_t at, width, size
         if first is None:
             raise ValueError("there are no updaters")
         first.require()
@@ -60,20 +57,20 @@ cdef class LargeRowUpdater:
         columns = first.descent.columns[block] if related is None else related.columns
         columns.view(row, v)
         first.select_row(v)
+        size = first.summed_apart
         while first.next_slice(v):
             if not first.affine():
                 first.update_slice(v)
                 continue
             first.load(v)
             width = first.quadratic.width
-            self.sums = np.zeros(((v.n + SLICE - 1) // SLICE, 1 + width + width * width))
+            self.sums = np.zeros(((v.n + size - 1) // size, 1 + width + width * width))
             for member in self.team[1:]:
                 member.follow(first)
             each(self.sum_slices)
             first.quadratic.clear()
             for at in range(self.sums.shape[0]):
                 first.quadratic.add(&self.sums[at, 0])
-            first.add_pairs(v)
             first.quadratic.complete()
             first.add_holds(v)
             first.solve(v)
@@ -93,13 +90,13 @@ cdef class LargeRowUpdater:
     def sum_slices(self, Py_ssize_t number):
         """Compute one updater's share of the sums: every len(team)-th slice."""
         cdef CoordinateUpdater member = self.member(number)
-        cdef Py_ssize_t at = number, threads = len(self.team)
+        cdef Py_ssize_t at = number, threads = len(self.team), size = member.summed_apart
         cdef FloatingMode mode
         with nogil:
             mode = flush_denormals()
             while at < self.sums.shape[0]:
                 member.quadratic.clear()
-                member.bound_loss(&self.view, at * SLICE, min((at + 1) * SLICE, self.view.n))
+                member.bound_loss(&self.view, at * size, min((at + 1) * size, self.view.n))
                 member.quadratic.save(&self.sums[at, 0])
                 at += threads
             return_to_mode(mode)
@@ -107,11 +104,11 @@ cdef class LargeRowUpdater:
     def apply_slices(self, Py_ssize_t number):
         """Apply the step to the scores and caches of one updater's share of the samples."""
         cdef CoordinateUpdater member = self.member(number)
-        cdef Py_ssize_t at = number, threads = len(self.team)
+        cdef Py_ssize_t at = number, threads = len(self.team), size = member.summed_apart
         cdef FloatingMode mode
         with nogil:
             mode = flush_denormals()
             while at < self.sums.shape[0]:
-                member.apply_step(&self.view, at * SLICE, min((at + 1) * SLICE, self.view.n))
+                member.apply_step(&self.view, at * size, min((at + 1) * size, self.view.n))
                 at += threads
             return_to_mode(mode)

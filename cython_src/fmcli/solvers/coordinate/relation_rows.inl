@@ -2,6 +2,9 @@
 // (B, t), its factors and its weight as they are now, and the slope and the curvature of the loss by them, `width`
 // numbers or rows of numbers each. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv + x dw.
 
+#ifndef FMCLI_RELATION_ROWS_INL
+#define FMCLI_RELATION_ROWS_INL
+
 #include "fmcli/base/types.h"
 
 namespace {
@@ -102,48 +105,6 @@ void relation_row_step(const ColumnView* view, const real* row, ptrdiff_t width,
     }
 }
 
-// The rows of a table of all contexts, or of all items. Only the row as it is now, (B, t), is kept for each: all rows have
-// the same curvature K, and the slope of a row is K (B, t) + offset. A view without samples has all rows, with value 1.
-
-inline double* table_row(const ColumnView& v, ptrdiff_t i) {
-    return reinterpret_cast<double*>(v.sample_states + (v.sample ? v.sample[i] : i) * v.sample_state_size);
-}
-
-// r and, on and above the diagonal, G of a slice. `slope` (width) is work space.
-void all_pairs_bound(const ColumnView* view, const real* row, ptrdiff_t width, const double* K, const double* offset,
-                     double* slope, double* r, double* G) {
-    const ColumnView& v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const double* const now = table_row(v, i);
-        const auto fill = [&](ptrdiff_t f) {
-            const double* const of = K + f * width;
-            double sums[4] = {};
-            ptrdiff_t g = 0;
-            for (; g + 4 <= width; g += 4)
-                for (int lane = 0; lane < 4; ++lane) sums[lane] += of[g + lane] * now[g + lane];
-            for (; g < width; ++g) sums[0] += of[g] * now[g];
-            slope[f] = offset[f] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-        };
-        for (ptrdiff_t f = v.at; f < v.at + v.lanes; ++f) fill(f);
-        fill(width - 1);
-        add_row_bound(v, {now, slope, K}, v.sample ? v.value[i] : 1, row, width, r, G);
-    }
-}
-
-// The rows take a step of the parameters, which are those before it.
-void all_pairs_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
-    const ColumnView& v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        double* const now = table_row(v, i);
-        const double x = v.sample ? v.value[i] : 1;
-        double weight = v.weight ? x * step[v.lanes] : 0;
-        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
-            const double move = x * step[f];
-            weight += (now[v.at + f] - x * row[v.at + f]) * move;
-            now[v.at + f] += move;
-        }
-        now[width - 1] += weight;
-    }
-}
-
 }  // namespace
+
+#endif

@@ -1,5 +1,4 @@
 from fmcli.base.types cimport ColumnView, real
-from fmcli.solvers.coordinate.all_pairs cimport AllPairs
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.row_slice cimport RowSlice
 
@@ -8,15 +7,13 @@ cdef class CoordinateUpdater(RowSlice):
     cdef object slope_memory
     cdef real* slopes      # the slopes of a chunk's losses, times the samples' shares of the total weight
     cdef real* curvatures  # their curvatures, times the same shares
-    cdef AllPairs pairs      # as in Descent
-    cdef double* pair_slope  # of a context or an item
+    cdef Py_ssize_t summed_apart  # samples of a row whose derivatives are summed apart, if threads share the row
 
     cdef require(self)
     cdef void join_relations(self, Py_ssize_t i) noexcept nogil
     cdef void update_row(self, ColumnView* v) noexcept nogil
     cdef void update_slice(self, const ColumnView* v) noexcept nogil
     cdef void load(self, const ColumnView* v) noexcept nogil
-    cdef void add_pairs(self, const ColumnView* v) noexcept nogil
     cdef void add_holds(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
     cdef void solve(self, const ColumnView* v) noexcept nogil

@@ -1,7 +1,5 @@
 """The update of coordinate descent: one row of parameters, by all samples that it enters."""
 
-import numpy as np
-
 from fmcli.models.layout import allocate
 
 from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
@@ -19,6 +17,7 @@ from libc.stdint cimport int32_t
 
 cdef enum:
     AT_ONCE = 256  # samples whose states stay in the cache until their losses are known
+    SUMMED_APART = 1 << 14  # a multiple of the samples in a chunk
     HALVINGS = 30  # of steps, or doublings of the curvature, before a row is left as it is
 
 
@@ -27,13 +26,10 @@ cdef class CoordinateUpdater(RowSlice):
 
     def __init__(self, Descent descent):
         cdef real[::1] numbers
-        cdef double[::1] room
         RowSlice.__init__(self, descent)
-        numbers = allocate(2 * CHUNK)
+        self.summed_apart = SUMMED_APART
+        self.slope_memory = numbers = allocate(2 * CHUNK)
         self.slopes, self.curvatures = &numbers[0], &numbers[CHUNK]
-        self.pairs = descent.pairs
-        room = np.zeros(1 if self.pairs is None else self.pairs.width)
-        self.slope_memory, self.pair_slope = (numbers, room), &room[0]
 
     def run(
         self, int block, int output, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
@@ -262,7 +258,6 @@ cdef class CoordinateUpdater(RowSlice):
         cdef bint bounded = self.descent.bounded and self.affine()
         self.load(v)
         self.bound_loss(v, 0, v.n)
-        self.add_pairs(v)
         self.quadratic.complete()
         self.add_holds(v)
         if not bounded:
@@ -294,17 +289,6 @@ cdef class CoordinateUpdater(RowSlice):
             self.quadratic.phi[f] = self.number(v, f)[0]
         if self.descent.nuclear > 0:
             self.load_nuclear_norm(v)
-
-    # The derivatives of the squared scores of all pairs (AllPairs).
-    cdef void add_pairs(self, const ColumnView* v) noexcept nogil:
-        cdef ColumnView rows = v[0]
-        cdef int side
-        if self.pairs is None:
-            return
-        side = self.pairs.view(self.model.by_feature[v.block], &rows)
-        kernels.all_pairs_bound(
-            &rows, self.current.body, self.pairs.width, self.pairs.curvature_[side], self.pairs.offset_[side],
-            self.pair_slope, self.quadratic.r, self.quadratic.G)
 
     # Add the derivatives of the slice's quadratic prior.
     cdef void add_holds(self, const ColumnView* v) noexcept nogil:
@@ -422,10 +406,6 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void take_step(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
         cdef BlockRule* rule = self.current.rule
-        cdef ColumnView rows = v[0]
-        if self.pairs is not None:
-            self.pairs.view(self.model.by_feature[v.block], &rows)
-            kernels.all_pairs_step(&rows, self.current.body, self.pairs.width, self.step)
         self.put(v, True)
         if rule.moved == NULL:
             return

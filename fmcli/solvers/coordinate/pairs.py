@@ -1,0 +1,115 @@
+"""Coordinate descent on observed pairs of a context and an item, and on all pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.shards.observed_rows import Sides
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.model import Model
+from fmcli.records import dataclass
+from fmcli.solvers.coordinate.all_pairs import AllPairs, PairUpdater
+from fmcli.solvers.coordinate.columns import Columns
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent, Sweep, rows_of_feature
+from fmcli.system.parallel import Pool
+
+CONTEXTS, ITEMS = 0, 1
+
+
+@dataclass(frozen=True)
+class PairLinks:
+    """The observed pairs of parts, which are contexts and then items. Each pair counts twice, for either part.
+
+    contexts : the number of contexts.
+    begin : int64 (parts + 1), where the pairs of each part begin; pairs of contexts come before pairs of items.
+    other : int32 (2 pairs), the other part of each pair.
+    share : float32 (2 pairs), its share of the weight of all pairs.
+    """
+
+    contexts: int
+    begin: NDArray[np.int64]
+    other: NDArray[np.int32]
+    share: NDArray[np.floating[Any]]
+
+    @classmethod
+    def of(cls, sides: Sides, shares: NDArray[np.float64]) -> PairLinks:
+        """Return the links of pairs with these shares of the weight."""
+        contexts, items, count = sides.contexts.rows, sides.items.rows, len(shares)
+        sizes = [np.bincount(sides.context, minlength=contexts), np.bincount(sides.item, minlength=items)]
+        other, share = np.empty(2 * count, dtype=np.int32), np.empty(2 * count, dtype=REAL_TYPE)
+        for place, mine, others in (
+            (slice(count), sides.context, sides.item + contexts),
+            (slice(count, None), sides.item, sides.context),
+        ):
+            order = np.argsort(mine, kind="stable")
+            other[place], share[place] = others[order], shares[order]
+        begin = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        return cls(contexts, begin.astype(np.int64), other, share)
+
+    @staticmethod
+    def bytes_needed(count: int) -> int:
+        """Return the bytes of the links of so many pairs while they are made."""
+        return count * (2 * (np.dtype(np.int32).itemsize + REAL_TYPE.itemsize) + 4 * np.dtype(np.int64).itemsize)
+
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return len(self.other) // 2
+
+
+class AllPairsDescent(CoordinateDescent):
+    """Descent on the objective of AllPairs, whose samples are the contexts and the items. Contexts of one feature have
+    no item in common, and the other way round, as no feature is in both."""
+
+    samples_a_task = 1 << 10  # parts, which have many pairs
+    descent: AllPairs
+
+    def prepare(self, by_gradient: bool = False, links: PairLinks | None = None, strength: float = 0.0) -> None:
+        assert links is not None
+        holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
+        self.descent = AllPairs(self.model, self.penalty, self.data, links, strength, holds, pulls)
+        self.of_items = self.descent.seen(ITEMS)
+        self._begin()
+
+    @staticmethod
+    def needed(model: Model, sides: Sides, pairs: int, threads: int, epochs: int) -> int:
+        """Return bytes that the descent on so many pairs takes, with its parts."""
+        parts = sides.parts()
+        return (
+            CoordinateDescent.bytes_needed(model, parts, threads, epochs)
+            + AllPairs.pairs_needed(model, parts, pairs)
+            + PairLinks.bytes_needed(pairs)
+            + parts.nbytes
+        )
+
+    @property
+    def reported_rows(self) -> int:
+        return self.descent.links.count
+
+    def _updater(self) -> PairUpdater:
+        return PairUpdater(self.descent)
+
+    def _sweeps(self, number: int) -> list[Sweep]:
+        """Return a sweep over the features of contexts, and one over features of items."""
+        each, columns = rows_of_feature(self.model, number), self.descent.columns[number]
+        order = self._order(number, columns)
+        sides = [order]
+        if self.model.layout[number].by_feature:
+            sides = [order[self.of_items[order // each] == side] for side in (CONTEXTS, ITEMS)]
+        return [self._sweep(number, some, columns, self.data.rows, None) for some in sides]
+
+    def _ends(self, number: int, order: NDArray[np.int32], columns: Columns) -> NDArray[np.int64]:
+        return self.descent.ends(number, order)
+
+    def _begin_sweep(self, pool: Pool, number: int, output: int, sweep: Sweep) -> None:
+        by_feature = self.model.layout[number].by_feature and len(sweep.order)
+        feature = sweep.order[0] // rows_of_feature(self.model, number) if by_feature else 0
+        self.descent.enter(ITEMS if by_feature and self.of_items[feature] else CONTEXTS)
+
+    def objective(self, pool: Pool) -> tuple[float, float]:
+        self._by_samples(pool, PairUpdater.measure)
+        loss = sum(self._by_samples(pool, PairUpdater.measure_pairs)) + self.descent.value()
+        return loss, self._penalty_value()
