@@ -107,6 +107,18 @@ def test_the_usual_kind_stays_unless_another_is_clearly_better():
     assert [(one.model, one.solver) for one in searched.trials if one.chosen] == [("fm", "adagrad")]
 
 
+@pytest.mark.parametrize(("entries", "compared"), [(2, False), (3, True)])
+def test_a_kind_of_an_order_that_no_row_has_entries_for_is_left_out(entries, compared):
+    rng = np.random.default_rng(0)
+    index = np.concatenate([10 * np.arange(entries) + rng.integers(10, size=entries) for _ in range(ROWS)])
+    indptr = np.arange(ROWS + 1, dtype=np.int64) * entries
+    value, label = np.ones(len(index), dtype=np.float32), rng.normal(size=ROWS)
+    data = Dataset(indptr, index.astype(np.int32), value, label, 10 * entries)
+    trials = choose(planned(data, {"rank": 1, "epochs": 2}))[1].trials
+    assert ("hofm" in {one.model for one in trials}) is compared
+    assert "llfm" in {one.model for one in trials}
+
+
 def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(monkeypatch, one_fold):
     """The usual run ends soon, and llfm would go on for 150 epochs."""
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 150}, {"patience": 10})

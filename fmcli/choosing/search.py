@@ -244,11 +244,8 @@ class Search:
             except (BadInputError, UsageError, NotEnoughMemoryError):
                 continue
             same = (alternative.spec.model, alternative.spec.solver) == (plan.spec.model, plan.spec.solver)
-            if (
-                alternative.validation is not None
-                and alternative.validation.chooser == plan.validation.chooser
-                and not same
-            ):
+            measures = alternative.validation is not None and alternative.validation.chooser == plan.validation.chooser
+            if measures and not same and not exceeds_rows(alternative):
                 yield self.candidate(alternative, number)
 
     def race_of(self, candidates: Sequence[Candidate], work_left: int) -> int:
@@ -397,6 +394,12 @@ class Search:
             if candidate.is_cut_short and not chosen.better_than(candidate, TIE):
                 chosen = candidate
         return chosen
+
+
+def exceeds_rows(plan: Plan) -> bool:
+    """Return whether a kind has terms of more features than any row has entries: it is a kind of a lower order, which
+    takes longer."""
+    return bool(plan.spec.values.get("order", 0) > plan.data.longest)
 
 
 def largest_of(group: Group) -> Plan:
