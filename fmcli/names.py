@@ -26,10 +26,10 @@ def no_such(what: str, name: str, names: Collection[str], *, listed: bool = True
     return said
 
 
-def listing(names: Sequence[str]) -> str:
-    """Return names as a list of the first LIST, and the number of others: "a, b, c and 99,997 more"."""
-    others = len(names) - LIST
-    return ", ".join(names) if others <= 0 else f"{', '.join(names[:LIST])} and {others:,} more"
+def listing(names: Sequence[str], most: int = LIST) -> str:
+    """Return names as a list of the first ones, and the number of others: "a, b, c and 99,997 more"."""
+    others = len(names) - most
+    return ", ".join(names) if others <= 0 else f"{', '.join(names[:most])} and {others:,} more"
 
 
 def repeated(names: Iterable[str]) -> str | None:

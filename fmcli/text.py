@@ -30,6 +30,23 @@ def number(value: float) -> str:
     return text.removesuffix(".0")
 
 
+def figure(value: float, digits: int = 4) -> str:
+    """Return a measured number with four significant digits: "0.9020", "1235", "12,346", "1.200e-05"."""
+    text = f"{value:#.{digits}g}" if value else "0"
+    return (f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text).removesuffix(".")
+
+
+def figures_apart(one: float, other: float) -> tuple[str, str]:
+    """Return two measured numbers with four significant digits, or with more if they look the same."""
+    digits = next((n for n in range(4, 9) if figure(one, n) != figure(other, n)), 4)
+    return figure(one, digits), figure(other, digits)
+
+
+def counted(number: int, thing: str) -> str:
+    """Return how many things there are: "1 row", "2,500 rows"."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
 def value_word(value: object) -> str:
     """Return a value of an option as the command line has it."""
     if isinstance(value, list):

@@ -7,7 +7,7 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
-from fmcli.cli.train.advice import advice, factors_are_zero, verdict
+from fmcli.cli.train.advice import advice, factors_are_zero, why_no_better_than_constant
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
 from fmcli.training.trained import compared
@@ -16,7 +16,7 @@ from fmcli.training.trained import compared
 def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):
     trained = job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
     comparison = compared(trained, job.summary(trained))
-    last = [verdict(trained, comparison)] if comparison and comparison.no_better else []
+    last = [why_no_better_than_constant(trained, comparison)] if comparison and comparison.no_better else []
     return [*advice(trained), *last]
 
 
@@ -69,7 +69,7 @@ def test_warning_about_a_model_no_better_than_a_constant(halves):
     few = noise.take(np.arange(40))
     (found,) = warnings(few, "linear", "cd", plan={"valid": noise, "metrics": ("rmse",)}, l2=0.0)
     assert found.startswith("rmse is ")
-    assert "on the validation data, worse than the best constant's" in found
+    assert "on the validation data, worse than the best constant (" in found
     assert "it overfits; try a stronger penalty (--l2 1)" in found
     small = {"learning_rate": 1e-30, "epochs": 2}
     data, test = (rows.changed(label=np.arange(rows.rows) % 4.0) for rows in halves)  # the mean is exact as a float
@@ -92,7 +92,7 @@ def test_warning_about_a_model_worse_than_a_constant_on_training_rows():
     data = dataset([{0: 1.0}] * 40, 1, [1.0, 3.0] * 20)
     (found,) = warnings(data, "linear", learning_rate=1.5, bias=False, loss="squared")
     assert found.startswith("rmse is ")
-    assert found.endswith(", worse than the best constant's 1; the steps are too large: try --learning-rate 0.15")
+    assert found.endswith(", worse than the best constant (1.000); the steps are too large: try --learning-rate 0.15")
     assert (
         warnings(data, "linear", plan={"stream": True}, learning_rate=1.5, bias=False, epochs=1, loss="squared") == []
     )

@@ -221,8 +221,8 @@ def write_report(text: str) -> None:
 
 
 def seconds(value: float) -> str:
-    """Return a precise duration: "0.213 s"."""
-    return f"{value:.3f} s"
+    """Return a precise duration: "0.21 s", "12 s"; from 100 s on, a rough one."""
+    return clock(value) if value >= 99.5 else f"{max(value, 0.01):.2g} s"
 
 
 def clock(value: float) -> str:

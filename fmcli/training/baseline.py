@@ -14,6 +14,7 @@ from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.scores import mean_loss
+from fmcli.text import figures_apart
 from fmcli.training.ranked_pairs import RankedPairs
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Baseline:
 class MostPopular(Baseline):
     """The most popular items for everyone, with which the order of held-out pairs is compared."""
 
-    words = "the popularity order"
+    words = "the most popular items"
 
     def measure(self, validation: Validation) -> dict[str, float]:
         assert isinstance(validation, RankedPairs)
@@ -126,4 +127,5 @@ class Comparison:
     def __str__(self) -> str:
         where = "validation data" if self.validated else "training rows"
         word = "worse than" if self.worse else "no better than"
-        return f"{self.metric} is {self.value:.6g} on the {where}, {word} {self.than}'s {self.constant:.6g}"
+        value, constant = figures_apart(self.value, self.constant)
+        return f"{self.metric} is {value} on the {where}, {word} {self.than} ({constant})"

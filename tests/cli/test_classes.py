@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fmcli.scoring.scorer import load_model
+from fmcli.text import figure
 
 NAMES = [-3, 2.5, 7, 40]
 
@@ -36,8 +37,8 @@ def output(run, kind, model, data):
 )
 def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     metrics = ["-x", "logloss", "-x", "accuracy", "-x", "macro-f1"]
-    done = run.ok("train", "--loss", "softmax", *options, *metrics, "-v", "test", "-o", "m", "train")
-    assert "\nloss softmax: as asked for, 4 classes\n" in done.stderr
+    done = run.ok("train", "--verbose", "--loss", "softmax", *options, *metrics, "-v", "test", "-o", "m", "train")
+    assert "; loss softmax: from --loss, 4 classes\n" in done.stderr
     assert load_model(str(tmp_path / "m")).meta["labels"] == NAMES
     raw, prob = output(run, "raw", "m", "test"), output(run, "prob", "m", "test")
     assert raw.shape == prob.shape == (120, 4)
@@ -50,8 +51,8 @@ def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     for part, path in (("train", "train"), ("valid", "test")):
         y = labels(tmp_path / path)
         of_label = output(run, "prob", "m", path)[np.arange(len(y)), np.searchsorted(NAMES, y)]
-        assert figures[f"{part}-logloss"] == f"{-np.log(of_label).mean():.6f}"
-        assert figures[f"{part}-accuracy"] == f"{(output(run, 'label', 'm', path)[:, 0] == y).mean():.6f}"
+        assert figures[f"{part}-logloss"] == figure(-np.log(of_label).mean())
+        assert figures[f"{part}-accuracy"] == figure((output(run, "label", "m", path)[:, 0] == y).mean())
     assert float(figures["valid-accuracy"]) > 0.7
 
 

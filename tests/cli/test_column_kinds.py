@@ -9,6 +9,7 @@ import pytest
 
 import fmcli
 from fmcli.data.tables.kinds import is_id
+from fmcli.text import figure
 
 QUICK = ("-e", "1", "--holdout", "0", "--no-quick-search", "--label", "y")
 
@@ -31,9 +32,9 @@ def test_whole_numbers_are_names_only_if_they_repeat_often(run, tmp_path):
     found, log = kinds(run, tmp_path, "y,grade,area,built,userId,movie_id", rows, "--categorical", "movie_id")
     wanted = {"grade": "category", "area": "number", "built": "number", "userId": "category"}
     assert {name: found[name] for name in wanted} == wanted
-    assert "column grade     category  3 distinct whole numbers, 300 rows to each, such as " in log
+    assert "column grade     category  3 distinct whole numbers in 300 rows each, such as " in log
     different = len({row[2] for row in rows})
-    assert f"column area      number    {different} distinct whole numbers, {900 / different:.1f} rows to each, " in log
+    assert f"column area      number    {different} distinct whole numbers in {900 / different:.1f} rows each, " in log
     few = [(i % 2, i % 9, i % 10) for i in range(9 * 40)]
     many = [(i % 2, i % 32, i % 33) for i in range(32 * 100)]
     for rows in (few, many):
@@ -73,7 +74,7 @@ def test_usual_words_for_missing_values_are_missing_among_numbers(run, tmp_path,
     seen = ", ".join(dict.fromkeys(row[1] for row in rows if row[1] in words))
     mean = sum(row[1] for row in rows if row[1] not in words) / (400 - missing)
     example = next(row[1] for row in rows if row[1] not in words)
-    assert f"fractions, such as {example}, {missing} missing ({seen}): mean {mean:.6g}, feature x=\n" in log
+    assert f"fractions, such as {example}, {missing} missing ({seen}): mean {figure(mean)}, feature x=\n" in log
     (tmp_path / "new.csv").write_text(f"x,c\n{words[0]},a\n,a\n7.5,a\n")
     one, other, number = run.ok("predict", "m.fm", "new.csv").stdout.split()
     assert one == other != number
@@ -165,7 +166,7 @@ def test_columns_without_a_name_are_ignored(run, tmp_path, place):
     rows = "".join(f"{before and f'{i},'}{i % 5}.5,{i % 2}{after}\n" for i in range(60))
     (tmp_path / "t.csv").write_text(f"{before[1:]}x,y{after}\n{rows}")
     log = run.ok("train", *QUICK, "-o", "m.fm", "t.csv").stderr
-    assert "  column    ignored   no name\n" in log
+    assert "column    ignored   no name\n" in log
     (tmp_path / "new.csv").write_text("x\n0.5\n1.5\n")
     assert len(run.ok("predict", "m.fm", "new.csv").stdout.split()) == 2
     assert len(run.ok("predict", "m.fm", "t.csv").stdout.split()) == 60

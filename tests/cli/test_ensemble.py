@@ -3,18 +3,20 @@
 import json
 import re
 
+from fmcli.text import figure
+
 
 def test_the_command(run, sample, tmp_path):
     train, test = (sample / f"adult.{part}.libsvm" for part in ("train", "test"))
     options = ["--ensemble", "3", "-k", "2", "-e", "3", "--log-json", "log"]
-    done = run.ok("train", *options, "-o", "m", "-v", test, train)
+    done = run.ok("train", "--verbose", *options, "-o", "m", "-v", test, train)
     assert re.search(r"^member 3  epoch 1  loss .* valid-logloss", done.stderr, re.M)
     assert re.search(r"^members +3$", done.stderr, re.M)
     _, *events, summary = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert {event["member"] for event in events} == {1, 2, 3}
     assert summary["members"]["seed"] == [0, 1, 2]
     measured = json.loads(run("evaluate", "--json", "m", test).stdout)["metrics"]["logloss"]
-    assert re.search(rf"^valid-logloss +{measured:.6f}  ", done.stderr, re.M)
+    assert re.search(rf"^valid-logloss +{figure(measured)}  ", done.stderr, re.M)
     run("train", *options, "-j", "1", "-o", "one", "-v", test, train)
     lines = run("predict", "--std", "m", test).stdout.splitlines()
     assert [line.split()[0] for line in lines] == run("predict", "one", test).stdout.split()

@@ -8,6 +8,7 @@ import pytest
 from inprocess import instead
 
 import fmcli
+from fmcli.text import figure
 
 QUICK = ("-e", "8", "--holdout", "0", "--no-quick-search", "--label", "y")
 
@@ -108,7 +109,7 @@ def test_missing_says_which_columns_have_a_feature(run, tmp_path, option):
     assert names == {"auto": {"x="}, "none": set(), "feature": {"x=", "color="}}[option]
     assert done.stdout.count(b"x:") == 100
     log = run.ok("train", *QUICK, "--missing", option, "-o", "m.fm", "t.csv").stderr
-    of_x = f"15 missing: mean {mean(rows):.6g}" + ("" if option == "none" else ", feature x=") + "\n"
+    of_x = f"15 missing: mean {figure(mean(rows))}" + ("" if option == "none" else ", feature x=") + "\n"
     assert of_x in log
     assert ("20 missing: feature color=\n" if option == "feature" else "20 missing\n") in log
 

@@ -169,8 +169,8 @@ def test_each_class_has_its_share_of_the_held_out_rows(run, tmp_path, options):
 @pytest.mark.parametrize(("positives", "warned"), [(12, True), (60, False)])
 def test_few_held_out_rows_of_a_class_are_named(run, tmp_path, positives, warned):
     rare(tmp_path, positives)
-    done = run.ok("train", "--quick-search", "-x", "auc", "-e", "3", "-o", "m", "t")
+    done = run.ok("train", "--verbose", "--quick-search", "-x", "auc", "-e", "3", "-o", "m", "t")
     held = round(0.2 * positives)
-    assert "holding out 20 % (600 rows)" in done.stderr
+    assert "held out 600 rows, 20 %, to choose the epoch" in done.stderr
     assert (f"only {held} of the 600 held-out rows on each of 5 folds have the label 1" in done.stderr) == warned
     assert "undefined" not in done.stderr

@@ -43,7 +43,7 @@ def arrays(run, model):
 
 def figures(text, name):
     """A metric of held-out pairs, and that of the most popular items."""
-    found = re.search(rf"valid-{name} +([\d.]+)  \(popularity order ([\d.]+)\)", text)
+    found = re.search(rf"{name} ([\d.]+) \(the most popular items: ([\d.]+)\)", text)
     return float(found[1]), float(found[2])
 
 
@@ -52,9 +52,9 @@ def test_users_get_items_of_their_taste(run, log, tmp_path):
     model, popular = figures(done.stderr, "recall@10")
     assert model > popular + 0.2
     assert f"{USERS * 9} different pairs of {USERS} users and {ITEMS} items" in done.stderr
-    assert f"({USERS} rows)" in done.stderr  # the last pair of each
-    assert "tried --unseen-weight 0.5: ndcg@10" in done.stderr
-    assert "tried --l2-v 0.1: ndcg@10" in done.stderr
+    assert f"Predicts {USERS} held-out pairs with " in done.stderr  # the last pair of each
+    for option in ("--unseen-weight", "--l2-v"):
+        assert re.search(rf"^tried .*{option} [\d.]+", done.stderr, re.M)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_model_that_is_no_better_than_popular_items_is_named(run, popular, tmp
         tmp_path / "m.fm",
         popular,
     )
-    assert re.search(r"ndcg@10 is .* the popularity order's [\d.]+; try a stronger penalty", done.stderr)
+    assert re.search(r"ndcg@10 is .* the most popular items \([\d.]+\); try a stronger penalty", done.stderr)
     run.fails(
         3,
         "train",

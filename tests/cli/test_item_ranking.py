@@ -82,10 +82,9 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
     (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{user}\n" for user in range(120)))
     run.ok("negatives", "-q", "--pair", "user,item", "--per-pair", "2", "-o", "rows.csv", "log.csv")
     columns = ("--label", "label", "--group-field", "user", "--categorical", "user")
-    done = run.ok("train", "--quick-search", "--loss", "bpr", *columns, "--log-json", "log", "-o", "m", "rows.csv")
-    assert re.search(
-        r"holding out .* rows, ranked with other items of their users, [\d,]+ rows in all\) to choose", done.stderr
-    )
+    train = ("train", "--verbose", "--quick-search", "--loss", "bpr", *columns)
+    done = run.ok(*train, "--log-json", "log", "-o", "m", "rows.csv")
+    assert re.search(r"held out .* %, ranked with other items of their users, [\d,]+ rows in all, to ", done.stderr)
     epochs = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"event": "epoch"' in line]
     assert all({"ndcg", "gauc"} == one["valid"].keys() for one in epochs)
     command = ("recommend", "--json", "--top", "8", "m", "--given", "users.csv", "--over", "items.csv")

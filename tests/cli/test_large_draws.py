@@ -42,8 +42,8 @@ def lines(done):
 
 def test_by_default_the_draws_take_64_mb(folder):
     draws = 1 + (64_000_000 - 4 * (numbers := 1 + (USERS + ITEMS) * (RANK + 1))) // (2 * numbers + 2)
-    assert f"the average of {draws} draws from the others, which take 60." in (folder / "log").read_text()
-    assert " MiB, of 16-bit numbers\n" in (folder / "log").read_text()
+    assert f"the model averages {draws} draws of the others (60." in (folder / "log").read_text()
+    assert " MiB, 16-bit numbers)\n" in (folder / "log").read_text()
     names = 8 * (USERS + ITEMS)  # the text of the dictionary, and the ends of names
     assert 0 < (folder / "m.fm").stat().st_size - 64_000_000 < 4 * names
     assert draws > 64_000_000 // (4 * numbers) + 10
@@ -77,5 +77,5 @@ def test_updates_and_new_features(run):
     ]
     assert new[1] > new[0] + 1
     done = run.ok("train", "-i", "m.fm", "-e", "3", "-o", "next.fm", "few.csv")
-    assert "model        next.fm" in done.stderr
+    assert "Wrote next.fm in " in done.stderr
     run.ok("inspect", "next.fm")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from fmcli.text import figure
+
 QUICK = ("-e", "4", "--holdout", "0", "--no-quick-search", "--label", "y")
 USERS = 12
 AGES = [20.5 + 1.25 * user for user in range(USERS)]
@@ -49,7 +51,7 @@ def test_a_model_is_that_of_the_joined_rows(run, orders, mode):
     form = (*(mode if bins else ()), *(("--to", "ffm") if fields else ()))
     run.ok("convert", "-q", "--label", "y", *JOIN, *form, "t.csv", "-o", "t.txt")
     log = run.ok("train", *QUICK, *mode, *JOIN, "-o", "m.fm", "t.csv").stderr
-    assert f"fractions, such as 20.5, {orders} rows without one: mean {MEAN:.6g}, feature age=\n" in log
+    assert f"fractions, such as 20.5, {orders} rows without one: mean {figure(MEAN)}, feature age=\n" in log
     assert f"column user: {orders} rows refer {REFERS}" in log
     same = () if bins else (*mode, "--scale", "standard" if "ffm" in mode else "zscore")
     run.ok("train", *QUICK[:-2], *same, "-o", "text.fm", "t.txt")

@@ -11,6 +11,7 @@ import pytest
 
 from fmcli.model_file import container
 from fmcli.scoring.scorer import load_model
+from fmcli.text import figure
 
 
 def numbers(done):
@@ -239,8 +240,8 @@ def test_an_empty_input_has_no_predictions(run, adult_model, options, tmp_path):
 def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, adult_model, name):
     options = ["-s", "mcmc", "-k", "2", "-e", "6", "--burn-in", "2", "--draws", "3", "--scale", "standard"]
     train, test = (sample / f"{name}.{part}.libsvm" for part in ("train", "test"))
-    done = run.ok("train", *options, "-o", "m", "-v", test, train)
-    assert "6 sweeps, 2 of them burn-in; the model is the average of 3 draws" in done.stderr
+    done = run.ok("train", "--verbose", *options, "-o", "m", "-v", test, train)
+    assert "6 sweeps, 2 of them burn-in; the model averages 3 draws of the others (" in done.stderr
     assert re.search(r"^draws +3 of 6 sweeps$", done.stderr, re.M)
     lines = [line.split(b" ") for line in run("predict", "--std", "m", test).stdout.splitlines()]
     assert [prediction for prediction, _ in lines] == run("predict", "m", test).stdout.splitlines()
@@ -249,7 +250,7 @@ def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, a
     last = run("evaluate", "--json", "m", test)
     metric = "logloss" if name == "adult" else "rmse"
     measured = json.loads(last.stdout)["metrics"][metric]
-    assert re.search(rf"^valid-{metric} +{measured:.6f}  ", done.stderr, re.M)
+    assert re.search(rf"^valid-{metric} +{figure(measured)}  ", done.stderr, re.M)
     assert "has a single draw" in run("predict", "--std", adult_model, test).stderr
     if name == "adult":
         for wanted in ("raw", "label"):

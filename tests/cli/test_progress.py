@@ -82,11 +82,11 @@ def test_progress_of_any_run(monkeypatch, tmp_path, solver, shape, columns, opti
     status, said = on_terminal(monkeypatch, columns, arguments)
     assert status in (TRAINED, DIVERGED), said
     # The whole progress, if the line is wide enough: shares within an epoch, epochs within the run, times from 0.
-    for epoch, epochs, share in re.findall(r"(?:epoch|refit) (\d+)/(\d+)  (-?\d+) %", said):
+    for epoch, epochs, share in re.findall(r"epoch (\d+)/(\d+)  \[=* *\] (-?\d+) %", said):
         assert 1 <= int(epoch) <= int(epochs)
         assert 0 <= int(share) <= 100
     assert not re.search(r"-\d+ s left|nan|inf left", said)
-    updates = [part for part in re.split(r"[\r\n]", said) if re.match(r"(epoch|refit) \d+/", part)]
+    updates = [part for part in re.split(r"[\r\n]", said) if re.match(r"(retraining )?epoch \d+/", part)]
     assert all(len(update.rstrip()) < (columns or output.FALLBACK_COLUMNS) for update in updates)
     assert updates or status == DIVERGED or columns < 20 or shape == "empty"
 

@@ -27,7 +27,7 @@ def rank_of(run, path):
 
 def test_a_chosen_rank_is_that_of_the_model_of_updates_and_for_any_number_of_threads(run, rows, tmp_path):
     log = run.ok("train", "--quick-search", "-j", "1", "-o", "one", rows).stderr
-    assert re.search(r"^tried --rank 16: rmse .* against .* with 8( \(\d folds\))?; using it$", log, re.MULTILINE)
+    assert re.search(r"^tried --rank 16: rmse [\d.]+ against [\d.]+; using it$", log, re.MULTILINE)
     run.ok("train", "-q", "--quick-search", "-j", "2", "-o", "two", rows)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert rank_of(run, "one") == 16

@@ -27,7 +27,7 @@ def test_shares_are_learned_like_the_rows_that_they_stand_for(run, files, solver
     hard, _ = trained(run, files, "hard", *options)
     probabilities = np.array(run("predict", "m", "soft").stdout.split(), float)
     soft, log = trained(run, files, "soft", *options)
-    assert "\nloss soft-logistic: as asked for\n" in log
+    assert "; loss soft-logistic: from --loss\n" in log
     found = np.array(run("predict", "m", "soft").stdout.split(), float)
     np.testing.assert_allclose(found, probabilities, atol=0.02)
     assert soft["train"]["logloss"] == pytest.approx(hard["train"]["logloss"], abs=2e-3)
@@ -63,7 +63,7 @@ def test_models_of_soft_labels(run, files):
         (["--loss", "logistic"], "0.5 1:1\n0.2 2:1\n1.5 3:1\n", 65, "needs labels with two values"),
         (["--loss", "soft-logistic"], "0.5 1:1\n-0.2 2:1\n1 3:1\n", 65, "takes labels from 0 to 1, but a label is"),
         ([], "0.5 1:1\n0.2 2:1\n1 3:1\n", 0, "loss squared: "),
-        (["--loss", "logistic"], "0.5 1:1\n0.2 2:1\n", 0, "loss logistic: as asked for"),
+        (["--loss", "logistic"], "0.5 1:1\n0.2 2:1\n", 0, "loss logistic: from --loss"),
     ],
 )
 def test_labels(run, tmp_path, options, rows, status, message):

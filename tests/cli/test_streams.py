@@ -79,13 +79,13 @@ def on_terminal(start, *arguments, also=(), **keywords) -> tuple[int, str]:
 def test_a_terminal_shows_a_line_that_is_updated(start, large):
     status, got = on_terminal(start, "train", "--holdout", "0", "-e", "20", "-k", "64", "-o", "m", large)
     assert status == 0
-    assert re.search(r"\repoch \d+/20  \d+ %  [\d,]+ rows/s  \d+ s left", got)
+    assert re.search(r"\repoch \d+/20  \[=* *\] \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got
     # The lines that remain on the terminal at the end equal a log in a file.
     stay = [line.rsplit("\r", 1)[-1] for line in got.replace("\r\n", "\n").rstrip().split("\n")]
-    assert sum(line.startswith("epoch ") for line in stay) == 20
+    assert [line.split()[1] for line in stay if line.startswith("epoch ")] == ["1", "2", "3", "5", "10", "20"]
     assert not any("left" in line for line in stay)
-    assert stay[-1].startswith("model ")
+    assert stay[-1].startswith("Wrote m in ")
 
 
 # An environment that asks for colors; the others have no TERM, and one of them no locale.

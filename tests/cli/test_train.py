@@ -19,6 +19,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.scorer import load_model
+from fmcli.text import figure
 
 
 def files(folder):
@@ -32,14 +33,14 @@ def help_text():
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
-    done = run.ok("train", "--holdout", "0", sample / "adult.train.libsvm")
+    done = run.ok("train", "--verbose", "--holdout", "0", sample / "adult.train.libsvm")
     assert done.stdout == b""
     assert files(tmp_path) == ["adult.train.libsvm.fm"]
     log = done.stderr
     assert re.search(r"^read \S+: 2,500 rows, 34,679 non-zeros, 122 features, libsvm, \S+ s, \d+ MB/s$", log, re.M)
-    assert "\nloss logistic: the labels have two values, -1 and 1 (positive)\n" in log
-    assert "\nmodel fm, solver adagrad, 1,099 parameters\n" in log
-    epochs = re.findall(r"^epoch +(\d+)  loss ([\d.]+)  penalty [\d.]+  [\d.]+ s$", log, re.M)
+    loss = "loss logistic: the labels have two values, -1 and 1 (positive)"
+    assert f"\nmodel fm, solver adagrad, 1,099 parameters; {loss}\n" in log
+    epochs = re.findall(r"^epoch +(\d+)  loss ([\d.]+)  penalty \S+  [\d.]+ s$", log, re.M)
     assert [int(number) for number, _ in epochs] == list(range(1, 11))
     assert float(epochs[-1][1]) < float(epochs[0][1])
     figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", log, re.M))
@@ -50,15 +51,18 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     assert 0 < float(figures.pop("train-logloss")) < float(epochs[-1][1])
     assert 0.5 < float(figures.pop("train-auc")) < 1
     # The bias is not counted; the parameters of features that never occur are zero.
-    assert figures.pop("sparsity") == f"{(122 - 117) / 122:.4f}"
+    assert figures.pop("sparsity") == figure((122 - 117) / 122)
     assert figures == {
         "rows": "2,500",
         "non-zeros": "34,679",
         "features": "122 (117 occur)",
         "parameters": "1,099",
         "loss": epochs[-1][1],
-        "model": "adult.train.libsvm.fm",
     }
+    short = run.ok("train", "--holdout", "0", "-o", "m", sample / "adult.train.libsvm").stderr
+    assert len(short.splitlines()) <= 10
+    assert "\nFits the training rows with AUC 0." in short
+    assert re.search(r"\nWrote m in \S+ s\. Next: fmcli predict m NEW\n$", short)
 
 
 def test_the_default_model_predicts_held_out_rows(run, sample, adult_model):
@@ -143,18 +147,18 @@ def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
         ("0 1 1", [], "loss logistic: the labels have two values, 0 and 1 (positive)"),
         ("2 1 2", [], "loss logistic: the labels have two values, 1 and 2 (positive)"),
         ("0.5 1 3", [], "loss squared: the labels have more than two values"),
-        ("0 1 1", ["--loss", "squared"], "loss squared: as asked for"),
-        ("0 1 1", ["--loss", "logistic"], "loss logistic: as asked for"),
+        ("0 1 1", ["--loss", "squared"], "loss squared: from --loss"),
+        ("0 1 1", ["--loss", "logistic"], "loss logistic: from --loss"),
     ],
 )
 def test_the_loss_is_chosen_by_the_labels_and_said(run, tmp_path, labels, options, line):
     (tmp_path / "t").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
-    assert f"\n{line}\n" in run("train", *options, "t").stderr
+    assert f"; {line}\n" in run("train", *options, "t").stderr
 
 
 def test_one_q_keeps_warnings_and_two_keep_errors(run, tmp_path):
     (tmp_path / "t").write_text("1 1:1 1:2\n0 2:1\n1 3:1 3:1 4:1\n0 1:1\n")
-    warning = "fmcli: warning: 2 rows have an index more than once; the values of such an index were added"
+    warning = "fmcli: warning: 2 rows have an index more than once; its values were added"
     lines = run("train", "-q", "-e", "1", "t").stderr.splitlines()
     assert warning in lines
     assert all(line.startswith("fmcli: warning: ") for line in lines)
@@ -169,7 +173,7 @@ def test_fields_and_indices_the_wrong_way_round_are_suspected(run, sample, tmp_p
     done = run("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.ffm")
     assert "more fields" not in done.stderr
     done = run("train", "-e", "1", "-o", "m", sample / "adult.train.ffm")
-    assert re.search(r"^read .*, 14 fields, ffm, ", done.stderr, re.M)
+    assert re.search(r"^read .*, 14 fields, ffm$", done.stderr, re.M)
 
 
 def test_names_of_files_are_quoted_as_they_are(run, sample, tmp_path):
@@ -225,7 +229,7 @@ def test_options_reach_the_model(run, sample, tmp_path):
 
 def test_ffm_text_is_read_by_its_columns(run, sample, adult_model, tmp_path):
     done = run("train", "--no-quick-search", "-o", "m", sample / "adult.train.ffm")
-    assert "122 features, 14 fields, ffm," in done.stderr
+    assert "122 features, 14 fields, ffm\n" in done.stderr
     assert load_model(str(tmp_path / "m")).meta["format"] == "ffm"
     assert (
         load_model(str(tmp_path / "m")).model.parameters["V"] == load_model(str(adult_model)).model.parameters["V"]
@@ -266,7 +270,8 @@ def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
 @pytest.mark.parametrize("model", ["sglfm", "glfm", "l1fm"])
 def test_models_that_select_features_do(run, sample, tmp_path, model):
     options = [*(["--l1", "1e-3"] if model != "glfm" else []), *(["--group-l1", "1e-3"] if model != "l1fm" else [])]
-    done = run.ok("train", "-m", model, *options, "-e", "5", "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
+    options += ["--verbose", "-e", "5", "-r", "0.03"]
+    done = run.ok("train", "-m", model, *options, "-o", "m", sample / "adult.train.libsvm")
     assert f"\nmodel {model}, solver fobos, " in done.stderr
     assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1
 

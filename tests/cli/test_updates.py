@@ -68,7 +68,7 @@ def test_factors_begin_anew_once_the_earlier_rows_show_interactions(run, rng, tm
         logs.append(run.ok("train", *options, "-o", "m", "n").stderr)
         if not night:
             assert np.abs(load(str(tmp_path / "m")).tensors["V"]).max() < 0.01
-    begun = ["factors began anew, with interactions of the earlier rows" in log for log in logs]
+    begun = ["restarted the factors: interactions of the earlier rows" in log for log in logs]
     assert begun[0] < any(begun)
     assert np.abs(load(str(tmp_path / "m")).tensors["V"]).max() > 0.1
 
@@ -82,7 +82,7 @@ def test_dead_factors_of_other_kinds_begin_at_start_values(run, rng, tmp_path, k
         done = run.ok("train", *options, "-o", "m", "n")
         factors = np.abs(load(str(tmp_path / "m")).tensors["V"]).max()
         assert factors < 1e-6 or night
-    assert "factors that were near 0, as the rows were too few, began anew" in done.stderr
+    assert "restarted the factors, which were near 0 because the rows were too few" in done.stderr
 
 
 def test_a_file_without_the_loss_of_its_rows(run, rng, tmp_path):

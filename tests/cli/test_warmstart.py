@@ -115,7 +115,7 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
 def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
     run.ok("train", "--loss", "squared-hinge", "-o", "a", "whole")
     done = run("train", "-i", "a", "-o", "b", "second")
-    assert "\nloss squared-hinge: from a\n" in done.stderr
+    assert "; loss squared-hinge: from a\n" in done.stderr
     (tmp_path / "other").write_text("0 1:1\n1 1:1\n")
     done = run.fails(65, "train", "-i", "a", "-o", "c", "other")
     assert "the model does not know the label 0, only -1, 1" in done.stderr
@@ -159,7 +159,7 @@ def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves,
     done = run.fails(2, "train", "-i", "first.fm", "--log-json", "first.fm", "-o", "b", "first")
 
 
-ONE_EPOCH = "\none epoch, as more would fit these rows at the expense of earlier ones; -e sets another number\n"
+ONE_EPOCH = "\none epoch by default: more would make the model forget older rows (-e sets another number)\n"
 USERS, NEWCOMERS, FILMS, RANK = 60, 15, 40, 3
 
 
@@ -225,7 +225,7 @@ def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
     """Predictions of known users stay the same bytes; predict --fold-in equals the grown model."""
     run.ok("train", "-q", "-e", "30", "-o", "m", "old.train")
     done = run.ok("train", "-i", "m", "--only-new", "-o", "n", "new.train")
-    assert "all else is as in m" in done.stderr
+    assert "the rest of m is unchanged" in done.stderr
     before, after = (run.ok("predict", "-q", model, "old.check").stdout for model in "mn")
     assert before == after
     grown, folded = run.ok("predict", "n", "new.check"), run.ok("predict", "--fold-in", "new.train", "m", "new.check")

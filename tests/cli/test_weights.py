@@ -21,7 +21,7 @@ def test_the_same_weights_in_three_ways(train, sample, tmp_path):
     (tmp_path / "ones").write_text("1\n" * len(labels))
     plain, _ = train()
     model, log = train("--pos-weight", "4")
-    assert "\nweights: from 1 to 4, " in log
+    assert "\nweights: 1 to 4, " in log
     assert log.count("; by label: 4 for label 1\n") == 1
     assert train("--class-weight", "1=4")[0] == train("--sample-weights", "w")[0] == model
     assert train("--sample-weights", "ones")[0] == plain != model
@@ -32,7 +32,7 @@ def test_weights_of_rows_on_disk(run, train, sample, tmp_path):
     labels = [line.split()[0] for line in rows.read_text().splitlines()]
     (tmp_path / "w").write_text("".join("4\n" if label == "1" else "1\n" for label in labels))
     model, log = train("--disk", "--cache", "c", "--sample-weights", "w")
-    assert "\nweights: from 1 to 4, " in log
+    assert "\nweights: 1 to 4, " in log
     assert train("--disk", "--cache", "d", "--class-weight", "1=4")[0] == model
     again, log = train("--disk", "--cache", "c", "--sample-weights", "w")
     assert "using the cache c" in log

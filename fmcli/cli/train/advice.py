@@ -22,6 +22,7 @@ from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import measure, metric_of
 from fmcli.solvers.gibbs.convergence import LEAST_TO_TELL, warning
+from fmcli.text import figure
 from fmcli.training.baseline import CLEARLY, Comparison, beats
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def chosen_penalties(trained: Trained) -> list[str]:
     return [name for name in (*SPARSE, "l2_v") if spec.values.get(name) and name in here | inherited]
 
 
-def verdict(trained: Trained, comparison: Comparison) -> str:
+def why_no_better_than_constant(trained: Trained, comparison: Comparison) -> str:
     """Return a model that is no better than a constant, with the likely cause and the best remedy."""
     if nothing_is_fitted(trained.plan.model):
         return str(comparison)  # a warning says why
@@ -193,7 +194,7 @@ def why_no_better(trained: Trained, name: str) -> str:
         stronger = max(STRONGER * max(values["l2_w"], values["l2_v"]), least)
         word = "above" if metric_of(name).larger_is_better else "below"
         return (
-            f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try a stronger penalty "
+            f"on the training rows it is {figure(train)}, {word} the constant's: it overfits; try a stronger penalty "
             f"({OPTIONS['l2'].flag} {stronger:.3g})"
         )
     return f"the same holds on the training rows; {why_not_learned(trained)}"

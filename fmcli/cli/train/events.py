@@ -14,7 +14,6 @@ from fmcli.cli.train.log import (
     log_comparison,
     log_plan,
     log_quick_search,
-    log_refit,
     log_refitted,
     log_trials,
 )
@@ -72,7 +71,6 @@ class RunLog(Events):
 
     def refitting(self, plan: Plan) -> None:
         self.again = True
-        log_refit(self.log, plan)
 
     def refitted(self, trained: Trained) -> None:
         log_refitted(self.log, trained)

@@ -14,13 +14,16 @@ from fmcli.cli.flags import flag_of, option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
+from fmcli.cli.train.progress import LEAST_SHOWN
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels, Names, missing_among, text_of
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.shards.observed_rows import ObservedRows
+from fmcli.data.tables.reading import TableSource
 from fmcli.data.text.reader import Table
 from fmcli.data.text.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
+from fmcli.names import listing
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -32,7 +35,7 @@ from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, 
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
-from fmcli.text import number, shell_word
+from fmcli.text import counted, figure, figures_apart, number, shell_word
 from fmcli.training.draw_sizes import kept_sweeps
 from fmcli.training.draws import halved_names, kept_bytes
 from fmcli.training.planning import Plan
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fmcli.choosing.quick_search import TriedValue
     from fmcli.cli.train.request import Request
     from fmcli.data.stored.cache import CacheHeader
     from fmcli.training.account import MemoryNeed
@@ -55,8 +59,8 @@ MORE_EPOCHS = 3
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: this many times more features than entries of a row.
 SPARSE = 10
-# So many trials of a search are shown.
-SHOWN = 10
+# So many trials of a search are shown, and so many settings that the quick search has not taken.
+SHOWN, FEW_TRIED = 10, 6
 # The quantities of a sampler that are watched, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCHED_ROWS} rows"}
 
@@ -68,13 +72,17 @@ def log_read(
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     numbering = table.dataset.numbering if isinstance(table, Table) else None
     relations = len(table.dataset.relations) if isinstance(table, Table) else 0
+    is_text = not isinstance(inputs[0], TableSource)
+    speed = f"{table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     log.line(
-        f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features"
-        + (dictionary_of(numbering) if isinstance(numbering, Dictionary) else "")
-        + ", "
-        + (f"joined with {relations} relation{'s' if relations > 1 else ''}, " if relations else "")
-        + (f"{table.fields:,} fields, " if table.fields else "")
-        + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
+        f"read {inputs[0]}{others}: {counted(table.rows, 'row')}, "
+        + (f"{counted(table.nonzeros, 'non-zero')}, " if is_text or log.verbose else "")
+        + counted(table.features, "feature")
+        + (dictionary_of(numbering) if isinstance(numbering, Dictionary) and log.verbose else "")
+        + (f", joined with {counted(relations, 'relation')}" if relations else "")
+        + (f", {counted(table.fields, 'field')}" if table.fields and is_text else "")
+        + (f", {table.format}" if is_text else "")
+        + (f", {seconds(took)}, {speed}" if log.verbose or took >= LEAST_SHOWN else "")
     )
     log_gaps(log, gaps or Gaps.of(inputs), table.rows)
     if table.fields > table.features:
@@ -83,8 +91,8 @@ def log_read(
             "index:field:value, swap the two; ffm text is field:index:value"
         )
     if table.repeated_rows:
-        rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
-        log.warning(f"{rows} an index more than once; the values of such an index were added")
+        has = "has" if table.repeated_rows == 1 else "have"
+        log.warning(f"{counted(table.repeated_rows, 'row')} {has} an index more than once; its values were added")
 
 
 def dictionary_of(dictionary: Dictionary) -> str:
@@ -105,7 +113,7 @@ def log_weights(
     labels = ", ".join(f"{weight:g} for label {text_of(label, names)}" for label, weight in shown)
     by_label = f"; by label: {labels}" + (" and others" if len(of_labels) > len(shown) else "") if shown else ""
     low, high, total = weight.min(), weight.max(), weight.sum()
-    log.line(f"weights: from {low:g} to {high:g}, {total:,g} in total{by_label}")
+    log.line(f"weights: {low:.4g} to {high:.4g}, {figure(total)} in total{by_label}")
 
 
 def log_plan(log: Log, plan: Plan, again: bool) -> None:
@@ -115,9 +123,15 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
     if isinstance(source := plan.source, ObservedRows):
         weight = f"{CHOICES['unseen_weight'].flag} {short(source.terms.unseen_weight)}"
-        log.line(f"loss {spec.loss}, of {source.count:,} observed pairs and of all pairs ({weight})")
+        why = f"of {source.count:,} observed pairs and of all pairs ({weight})"
     else:
-        log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
+        why = f"{reason(plan)}{pairs}"
+    size = spec.values["round_size"]
+    rounds = f" in rounds of {size:,} rows" if size > 1 else ""
+    dense = f" (rows are dense; if new rows will update the model, give -s {MODELS[spec.model].solver})"
+    solver = f"{spec.solver}{dense}" if spec.solver_by_data else spec.solver
+    parameters = counted(plan.model.parameter_count, "parameter")
+    log.line(f"model {spec.model}, solver {solver}{rounds}, {parameters}; loss {spec.loss}: {why}")
     if (missing := missing_classes(plan.transform.labels)) is not None:
         log.warning(with_flags(missing))
     for hint in hints(plan):
@@ -126,17 +140,9 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.detail(f"training on labels {described(plan.transform.labels.unit)}")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
-        log.line(
-            f"clipping predictions to the range of the labels, {number(low)} to {number(high)}; --no-clip leaves them "
-            "as they are"
-        )
+        log.line(f"predictions are clipped to the range of the labels, {number(low)} to {number(high)} (or --no-clip)")
     if plan.settings.min_count > 1:
         log.line(rare_features(plan))
-    size = spec.values["round_size"]
-    rounds = f" in rounds of {size:,} rows" if size > 1 else ""
-    dense = f" (rows are dense; if new rows will update the model, give -s {MODELS[spec.model].solver})"
-    solver = f"{spec.solver}{dense}" if spec.solver_by_data else spec.solver
-    log.line(f"model {spec.model}, solver {solver}{rounds}, {plan.model.parameter_count:,} parameters")
     log_usual_penalties(log, spec)
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
@@ -145,18 +151,18 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.validation and plan.validation.held_out:
         held = plan.source.all_rows - plan.source.count
         purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
-        last = "the last " if plan.settings.hold_out.in_order else ""
-        log.line(
-            f"holding out {last}{100 * held / plan.source.all_rows:.3g} % ({held:,} rows{among_items(plan)}) "
-            f"to {purpose}; "
-            + (
-                "then training again on all rows, unless --no-refit is given"
-                if again
-                else "--refit then trains again on all rows, --holdout 0 trains on all rows at once"
-            )
+        last = "last " if plan.settings.hold_out.in_order else ""
+        after = (
+            "; the model is then retrained on all rows (--no-refit does not)"
+            if again
+            else "; --refit retrains the model on all rows, --holdout 0 holds out none"
+        )
+        (log.detail if again else log.line)(
+            f"held out {last}{held:,} rows, {100 * held / plan.source.all_rows:.3g} %{among_items(plan)}, to {purpose}"
+            f"{after}"
         )
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.is_sampler:
-        log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
+        log.detail(f"{plan.validation.chooser} on {plan.settings.valid_name} chooses the epoch")
     if len(plan.measured) < plan.source.count:
         log.line(f"training metrics are measured on a sample of {len(plan.measured):,} rows")
     if plan.settings.choices.patience is not None and (why := why_no_early_stop(plan)):
@@ -189,8 +195,7 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
     """Log how many columns zscore centers, or warn if it was given and centers none."""
     flag = OPTIONS[SCALE].flag
     if scaling.centered:
-        some = "1 column is centered" if scaling.centered == 1 else f"{scaling.centered:,} columns are centered"
-        log.line(f"{flag} {ZSCORE}: {some}, so every row has {'it' if scaling.centered == 1 else 'them'}")
+        log.line(f"{flag} {ZSCORE}: centered {counted(scaling.centered, 'column')}; rows where it was 0 store a value")
     elif given:
         log.warning(
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
@@ -273,9 +278,8 @@ def log_sweeps(log: Log, plan: Plan) -> None:
     """Log how many sweeps there are, and how many of their draws are kept."""
     sweeps, burn_in, kept = plan.spec.values["epochs"], plan.spec.values["burn_in"], len(kept_sweeps(plan.spec))
     log.line(
-        f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model is the average of {kept:,} "
-        f"draw{'s' if kept != 1 else ''} from the others, which {'take' if kept != 1 else 'takes'} "
-        f"{human_bytes(kept_bytes(plan))}{', of 16-bit numbers' if halved_names(plan) else ''}"
+        f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model averages {counted(kept, 'draw')} of the others "
+        f"({human_bytes(kept_bytes(plan))}{', 16-bit numbers' if halved_names(plan) else ''})"
     )
     log.line(f"priors: {groups_in_words(plan.source.fields, plan.settings)}")
 
@@ -293,13 +297,13 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     """Log the model that training resumes from, the inherited choices and the changed ones."""
     run, path = warm_start.run, warm_start.path
     state = "weights and solver state" if plan.resumes else "weights"
-    epochs = f"{run.epochs:,} epoch{'s' if run.epochs != 1 else ''}"
+    epochs = counted(run.epochs, "epoch")
     new = plan.seen.copy()
     known = warm_start.transform.seen
     new[: len(known)] &= ~known
     if plan.new_features:
-        learned = f"{int(new.sum()):,} new features, in {plan.source.count:,} rows"
-        log.line(f"learning {learned}; all else is as in {path}")
+        learned = f"{counted(int(new.sum()), 'new feature')} from {counted(plan.source.count, 'row')}"
+        log.line(f"learning {learned}; the rest of {path} is unchanged")
         return
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
     if earlier := plan.earlier:
@@ -313,7 +317,7 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
             f"stochastic solver, such as -s {DEFAULT_SOLVER}"
         )
     if plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
-        log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")
+        log.line("one epoch by default: more would make the model forget older rows (-e sets another number)")
     for name, factor in plan.spec.multiples.items():
         log.line(f"{choice(name, plan.spec.values[name])} is {factor:.3g} times the default for all rows, as in {path}")
     kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]
@@ -343,13 +347,15 @@ def reason(plan: Plan) -> str:
         return f"from {plan.warm_start.path}"
     if plan.settings.spec.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
-        return f"as asked for{classes}"
+        return f"from {CHOICES['loss'].flag}{classes}"
+    column = plan.settings.table.label if plan.settings.table else None
+    has = "the labels have" if column is None else f"{column} has"
     if labels.values:
         negative, positive = labels.texts
         guessed = labels.names and plan.settings.positive is None and usual_place((negative, positive)) is None
         other = f"; --positive {shell_word(negative)} swaps them" if guessed else ""
-        return f"the labels have two values, {negative} and {positive} (positive{other})"
-    return "the labels have more than two values"
+        return f"{has} two values, {negative} and {positive} (positive{other})"
+    return f"{has} more than two values"
 
 
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
@@ -384,11 +390,11 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
     if (earlier := trained.plan.earlier) and earlier.begun:
         if earlier.past and earlier.past.interactions:
-            log.line("factors began anew, with interactions of the earlier rows that predict the new rows better")
+            log.line("restarted the factors: interactions of the earlier rows predict the new rows better")
         else:
-            log.line("factors that were near 0, as the rows were too few, began anew")
+            log.line("restarted the factors, which were near 0 because the rows were too few")
     if trained.out_of_time:
-        log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
+        log.line(f"stopped after epoch {before + len(epochs)}: the time is over (--max-seconds)")
     else:
         log_convergence(log, trained)
     if trained.plan.spec.solver_entry.is_sampler:
@@ -401,18 +407,26 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     if validation is None or not epochs:
         return
     name = validation.chooser
-    if math.isnan(epochs[trained.best - 1].valid[name]):
-        log.line(f"kept epoch {before + len(epochs)}, the last one")
+    value = epochs[trained.best - 1].valid[name]
+    if math.isnan(value):
+        log.line(f"kept epoch {before + len(epochs)}, the last one{retraining(trained) if again else ''}")
         return
-    if trained.exhausted:
-        log.line(
-            f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
-        )
-    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.converged and not trained.out_of_time
-    more = MORE_EPOCHS * trained.plan.spec.values["epochs"]
-    still = f", and the last one: still improving, so try more epochs (-e {more})" if last else ""
-    verb = "chose" if again else "kept"
-    log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")
+    stopped = f"stopped after epoch {before + len(epochs)} (--patience {validation.patience}): "
+    most = trained.plan.spec.values["epochs"]
+    last = trained.best == most > 1 and not trained.converged and not trained.out_of_time
+    still = f"; it is the last one, so more epochs may help (-e {MORE_EPOCHS * most})" if last else ""
+    log.line(
+        f"{stopped if trained.exhausted else ''}epoch {before + trained.best} has the best {name}, {figure(value)}"
+        f"{still}{retraining(trained) if again else ''}"
+    )
+
+
+def retraining(trained: Trained) -> str:
+    """Return, as the end of a sentence, that the model is trained again on all rows, and for how many epochs."""
+    plan = trained.plan
+    of_folds = ", as cross-validation suggests" if plan.refit_epochs else ""
+    epochs = counted(plan.refit_epochs or trained.best, "epoch")
+    return f"; retraining on all {plan.source.all_rows:,} rows for {epochs}{of_folds}"
 
 
 def convergence(figures: Mapping[str, Any]) -> str:
@@ -427,7 +441,7 @@ def convergence(figures: Mapping[str, Any]) -> str:
 def log_divergence(log: Log, trained: Trained, again: bool) -> None:
     """Log which model is written although training diverged; `again`: the refit on all rows diverged."""
     if again:
-        log.line("training again diverged; the model of the rows that were not held out is written")
+        log.line("retraining diverged: writing the model of the rows that were not held out")
     else:
         log.line(f"training diverged after epoch {trained.plan.epochs_before + len(trained.epochs)}")
         log_best_epoch(log, trained, again=False)
@@ -484,15 +498,30 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
 
 
 def log_quick_search(log: Log, searched: SearchResult) -> None:
-    """Log the values of options that were tried before the run, or kept."""
+    """Log the values of options that were taken over from tries before the run, and the others in one line."""
     if searched.kept:
         log.line(f"quick search: {words_of(searched.kept)}, as in the checkpoint")
+    taken: dict[tuple[str, ...], list[TriedValue]] = {}
     for one in searched.values:
-        before, value = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
-        taken = "; using it" if one.chosen else ""
-        runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
-        against = f"{one.metric} {value} against {before} with {short(one.usual)}"
-        log.line(f"tried {words_of(one.options)}: {against}{runs}{taken}")
+        if one.chosen:
+            taken.setdefault(tuple(one.options), []).append(one)
+    for path in taken.values():  # from the usual value to the last one
+        before, value = words_of_metrics(path[0].before, path[-1].found)
+        log.line(f"tried {words_of(path[-1].options)}: {path[0].metric} {value} against {before}; using it")
+    others = [words_of(one.options) for one in searched.values if not one.chosen]
+    if others:
+        log.line(f"tried {counted(len(others), 'other setting')}, none better: {listing(others, FEW_TRIED)}")
+    for one in searched.values:
+        before, value = words_of_metrics(one.before, one.found)
+        runs = f"{one.folds} folds" if one.folds > 1 else f"{one.rows:,} of the rows" if one.rows else "all rows"
+        usual = "with " + short(one.usual)
+        log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before} {usual} ({runs})")
+
+
+def words_of_metrics(one: float | None, other: float | None) -> tuple[str, str]:
+    """Return metrics of two runs as text; None: the run diverges."""
+    found = figures_apart(one or 0.0, other or 0.0)
+    return "diverges" if one is None else found[0], "diverges" if other is None else found[1]
 
 
 def words_of(options: Mapping[str, Any]) -> str:
@@ -501,23 +530,15 @@ def words_of(options: Mapping[str, Any]) -> str:
 
 
 def short(value: float | str) -> str:
-    """Return a value of a choice with at most six digits."""
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-def log_refit(log: Log, plan: Plan) -> None:
-    """Log the refit."""
-    epochs = plan.spec.values["epochs"]
-    many = f"{epochs} epoch{'s' if epochs != 1 else ''}"
-    median = ", the median of the best epochs of the folds" if plan.refit_epochs else ""
-    log.line(f"training again on all {plan.source.count:,} rows, for {many}{median}")
+    """Return a value of a choice with at most four digits."""
+    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def log_refitted(log: Log, trained: Trained) -> None:
     """Log which epoch of the refit was kept, if it is not the last one."""
     if trained.plan.compares_last and trained.best < len(trained.epochs):
         name = trained.plan.evaluation.chooser
-        log.line(f"kept epoch {trained.best} of the refit: of the last ones, the best by {name} on the training rows")
+        log.line(f"kept epoch {trained.best}: of the last ones, it has the best {name} on the training rows")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:
@@ -527,7 +548,7 @@ def log_convergence(log: Log, trained: Trained) -> None:
         return
     stopped = f"stopped after epoch {trained.plan.epochs_before + len(epochs)}"
     if trained.converged:
-        log.line(f"{stopped}: the objective fell by no more than {number(values['tol'])} of it (--tol)")
+        log.line(f"{stopped}: the objective has settled (--tol {number(values['tol'])})")
     elif len(epochs) == values["epochs"] and not trained.chosen_by:
         more = MORE_EPOCHS * len(epochs)
         log.line(
@@ -540,15 +561,15 @@ def log_convergence(log: Log, trained: Trained) -> None:
 def figures(summary: dict[str, Any], constant_is: str = "the best constant") -> dict[str, str]:
     """Return the figures of a model as text; names of metrics begin with "train_", "valid_" or "test_". constant_is :
     what the metrics are compared with, in words."""
-    shown = {"sparsity": f"{summary['sparsity']:.4f}"}
+    shown = {"sparsity": figure(summary["sparsity"])}
     if summary["loss"] is not None:
-        shown["loss"] = f"{summary['loss']:.6f}"
+        shown["loss"] = figure(summary["loss"])
     for part in ("train", "valid", "test"):
         for name, value in summary.get(part, {}).items():
             if name != SPARSITY:
                 constant = summary["valid_constant"].get(name) if part == "valid" else None
-                shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (
-                    "" if constant is None else f"  ({constant_is.removeprefix('the ')} {constant:.6f})"
+                shown[f"{part}_{name}"] = ("undefined" if value is None else figure(value)) + (
+                    "" if constant is None else f"  ({constant_is.removeprefix('the ')} {figure(constant)})"
                 )
     if "members" in summary:
         shown["members"] = f"{len(summary['members']['seed'])}"

@@ -11,6 +11,7 @@ from fmcli.base.finite import finite
 from fmcli.choosing.study import trial_event
 from fmcli.cli.output import LEAST_SECONDS, Lines, Log, clock, seconds, timestamp
 from fmcli.solvers.trainer import Observer
+from fmcli.text import figure
 
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import TrialRecord
@@ -18,17 +19,16 @@ if TYPE_CHECKING:
     from fmcli.training.trained import Epoch
 
 
+# The least penalty, relative to the loss, and the least seconds of an epoch that the log shows without --verbose.
+LEAST_PENALTY, LEAST_SHOWN = 1e-3, 0.05
+BAR = 20  # characters of the progress bar
+# What the log calls the kinds of epochs.
+WORDS = {"epoch": "epoch", "refit": "retraining epoch"}
+
+
 def is_round(number: int) -> bool:
-    """Return whether a number is one of 1, 2, .. 9, 10, 20, .. 90, 100, 200, ..: 21 of the numbers to 300."""
-    return number % int(10 ** (len(str(number)) - 1)) == 0
-
-
-def penalty_of(epoch: Epoch) -> str:
-    """Return the penalty of an epoch, unless it is 0."""
-    shown = f"{epoch.penalty:.6f}"
-    if not float(shown):
-        shown = f"{epoch.penalty:.1e}"
-    return f"  penalty {shown}" if epoch.penalty else ""
+    """Return whether a number is one of 1, 2, 3, 5, 10, 20, 50, 100, 200, ..: nine of the numbers to 300."""
+    return number == 3 or str(number).rstrip("0") in ("1", "2", "5")
 
 
 def figures_of(epoch: Epoch, before: int = 0) -> dict[str, Any]:
@@ -69,16 +69,20 @@ class Progress(Observer):
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin, self._skipped, self._is_stream = time.perf_counter(), 0, plan.following is not None
-        # Stochastic solvers have few epochs; other solvers may have hundreds.
-        self._all = log.verbose or (plan.spec.by_rows and kind == "epoch")
         self._last: Epoch | None = None
+        self._latest = ""
 
     def epoch(self, epoch: Epoch) -> None:
-        """Print the figures of an epoch, and a line of JSON. If there are many epochs, print round numbers only."""
-        self._last = epoch
-        if self._all or is_round(epoch.number):
-            self.ended()
+        """Print the figures of an epoch with a round number, and a line of JSON. With --verbose, print all, and the
+        epochs of the refit, too."""
         chooser = self._chooser
+        self._latest = f"  {chooser} {figure(epoch.valid[chooser])}" if chooser else ""
+        if self._log.verbose or (self._kind == "epoch" and is_round(epoch.number)):
+            self._print(epoch)
+        else:
+            # If the patience ends training, the best epoch is logged in place of the last one.
+            ends = not chooser or self._before + epoch.number == self._epochs
+            self._last = epoch if ends and self._kind == "epoch" else None
         if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
             self._log.warning(
                 f"{chooser} is undefined on the validation data, so no epoch is better than another: training runs all "
@@ -88,27 +92,32 @@ class Progress(Observer):
 
     def ended(self) -> None:
         """Print the figures of the last epoch, unless they are printed already."""
-        epoch, self._last = self._last, None
-        if epoch is not None:
-            valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
-            self._log.line(
-                f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}{penalty_of(epoch)}{valid}"
-                f"  {seconds(epoch.seconds)}"
-            )
+        if self._last is not None:
+            self._print(self._last)
+
+    def _print(self, epoch: Epoch) -> None:
+        self._last, verbose = None, self._log.verbose
+        shown = {"loss": epoch.loss}
+        if epoch.penalty and (verbose or epoch.penalty >= LEAST_PENALTY * abs(epoch.loss)):
+            shown["penalty"] = epoch.penalty
+        shown |= {f"valid-{name}": value for name, value in epoch.valid.items()}
+        took = f"  {seconds(epoch.seconds)}" if verbose or epoch.seconds >= LEAST_SHOWN else ""
+        figures = "".join(f"  {name} {figure(value)}" for name, value in shown.items())
+        self._log.line(f"{self._numbered(epoch.number)}{figures}{took}")
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Print the running mean loss of an epoch."""
-        self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
+        self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {figure(loss)}")
         self._event(ROWS[self._kind], {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
     def continues(self, epoch: int, rows: int) -> None:
         """Print where the run continues."""
         self._skipped = (epoch - 1) * self._rows + rows
         done = f", after {rows:,} of its rows" if rows else ""
-        self._log.line(f"continuing with {self._kind} {self._before + epoch}{done}")
+        self._log.line(f"continuing with {WORDS[self._kind]} {self._before + epoch}{done}")
 
     def _numbered(self, epoch: int) -> str:
-        return f"{self._of}{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
+        return f"{self._of}{WORDS[self._kind]} {self._before + epoch:>{len(str(self._epochs))}}"
 
     def start(self, figures: dict[str, Any]) -> None:
         """Write the first line of JSON."""
@@ -137,7 +146,9 @@ class Progress(Observer):
             self._log.progress(f"{rows:,} rows  {speed:,.0f} rows/s")
         else:
             done = (epoch - 1) * self._rows + rows
-            text = f"{self._of}{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
+            bar = f"[{'=' * (BAR * rows // self._rows):<{BAR}}]"
+            text = f"{self._of}{WORDS[self._kind]} {self._before + epoch}/{self._epochs}"
+            text += f"  {bar} {100 * rows // self._rows} %{self._latest}"
             if done > self._skipped:
                 speed = (done - self._skipped) / max(time.perf_counter() - self._begin, LEAST_SECONDS)
                 left = ((self._epochs - self._before) * self._rows - done) / speed

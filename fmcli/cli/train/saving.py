@@ -6,11 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.output import Log
-from fmcli.cli.train.advice import advice, notes, verdict
+from fmcli.cli.output import Log, seconds
+from fmcli.cli.train.advice import advice, notes, why_no_better_than_constant
 from fmcli.cli.train.log import figures, sizes
+from fmcli.cli.train.verdict import next_command, verdict
 from fmcli.errors import WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
+from fmcli.text import figure, shell_word
 from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import compared
@@ -59,21 +61,25 @@ def save(
         log.line(note)
     for warning in advice(trained):
         log.warning(warning)
-    written = {"model": output} if output is not None else {}
-    log.table(
-        **sizes(trained.plan, trained),
-        **figures({**training, **facts}, trained.validated.baseline.words),
-        seconds=f"{took:.3f}",
-        peak_memory=human_bytes(memory),
-        **written,
-    )
+    if log.verbose:
+        log.table(
+            **sizes(trained.plan, trained),
+            **figures({**training, **facts}, trained.validated.baseline.words),
+            seconds=figure(took),
+            peak_memory=human_bytes(memory),
+        )
     if keeper is not None:
         keeper.done()
-    if comparison is None or not comparison.no_better:
-        return
-    if output is None:
-        raise WorseThanConstantError(f"no model is written: {verdict(trained, comparison)}")
-    log.warning(verdict(trained, comparison))
+    where = f"Wrote {shell_word(request.model)} in {seconds(took)}."
+    if comparison is not None and comparison.no_better:
+        if output is None:
+            raise WorseThanConstantError(f"no model is written: {why_no_better_than_constant(trained, comparison)}")
+        log.line(where)
+        log.warning(why_no_better_than_constant(trained, comparison))
+    else:
+        if said := verdict(trained, {**training, **facts}, comparison):
+            log.line(said)
+        log.line(f"{where} Next: {next_command(request, trained)}")
 
 
 def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, object]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.groups import check_fields
-from fmcli.cli.output import seconds
 from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.file_formats import is_table
@@ -46,7 +44,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     if is_text or not (choices.given.intersection(OF_TABLES) or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
         return request
-    begin, threads = time.perf_counter(), settings.threads
+    threads = settings.threads
     if cluster is not None:
         threads = max(cluster.threads // cluster.workers, 1)
         request = replace(request, inputs=tuple(of_files(cluster, list, request.inputs)))
@@ -60,13 +58,10 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         log.progress(f"reading the columns of {request.inputs[0]}")
         of_columns = partial(schema_of, once=choices.online)
         schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choices.join))
-        log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
     settings = replace(settings, table=schema).with_scaled_numbers()
     if settings.spec is not request.settings.spec and "scale" not in settings.spec.given:
-        log.line(
-            f"columns of numbers are scaled: --scale {settings.spec.values['scale']}; none leaves them as they are"
-        )
+        log.line(f"scaled the columns of numbers: --scale {settings.spec.values['scale']} (--scale none does not)")
     beside = request.beside and tuple(replace(one, table=schema).with_scaled_numbers() for one in request.beside)
     fields = request.fields or request.uses_fields or choices.implicit
     ranking = None if choices.group_field is None else By(choices.group_field)
