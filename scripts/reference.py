@@ -87,9 +87,8 @@ def spellings() -> Iterator[str]:
     )
     yield ""
     yield (
-        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} have different meanings in these tools, so "
-        "no command of fmcli uses them. For other options of these tools, and of scikit-learn, LightFM, implicit and "
-        "LightGBM, the error message names the option of fmcli."
+        f"fmcli has no {code(f'-{letter}' for letter in FREE_LETTERS)}, whose meanings differ between tools. For other "
+        "options of tools and libraries, the error message names fmcli's option."
     )
 
 
