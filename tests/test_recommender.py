@@ -67,6 +67,9 @@ def test_a_frame_has_texts_as_ids(pairs):
     assert missing[0, 1] is None
     again = pickle.loads(pickle.dumps(one))
     assert again.recommend(n=3)[0].tolist() == ids.tolist()
+    one.fit(frame, user="who", item=["film"], count="n", decay="time:n:1")
+    model = fmcli.train(frame, implicit=True, user="who", item="film", count="n", decay="time:n:1", **options)
+    np.testing.assert_array_equal(one.recommend(n=3)[1], model.recommend(top=3)[1])
 
 
 def test_similar_items_and_users_have_factors_of_one_direction(fitted):
@@ -108,7 +111,7 @@ def test_parameters_that_observed_pairs_lack_are_not_there():
 BAD = {
     "no user": (lambda one: one.recommend(["u1"]), "there is no user 'u1'"),
     "no item": (lambda one: one.similar_items(99), "there is no item '99'"),
-    "columns": (lambda one: one.fit(np.eye(3), user="user"), "columns of a table"),
+    "columns": (lambda one: one.fit(np.eye(3), user="user"), "name columns"),
     "features": (
         lambda one: one.fit(np.eye(3), item_features=np.eye(4)),
         "item_features has 4 rows, but X has 3 items",

@@ -116,6 +116,7 @@ class Keywords(CommonKeywords, total=False):
     threads: int | None
     cache: str | PathLike[str] | None
     memory: float | None
+    decay: str | None
     positive: Any
     label: str | None
     weight_column: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.file_formats import is_table
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabeled, sorted_names
+from fmcli.data.shards.weights import multiplied
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import By, TableSource, columns_of, head_of_table, ignored_columns
@@ -37,6 +39,7 @@ from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
 from fmcli.training.setup.chosen import held_of
+from fmcli.training.setup.decay import decay_of, decayed
 from fmcli.training.setup.named_columns import fields_of_sides, known_schema, named_of, with_sides
 from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
 
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
 
+LOG = logging.getLogger("fmcli")
+# Why rows cannot decay.
+WITHOUT_TIMES = "decay needs a frame or a table, with a column of times"
 # The name of a frame in messages.
 FRAME = "the frame"
 # What only frames of pandas have.
@@ -301,6 +307,7 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     UsageError."""
     terms = terms_of(choices)
     if isinstance(rows, Data):
+        refuse(choices.decay is not None, WITHOUT_TIMES)
         refuse(bool(rows.names), f"the labels of {what} are texts, but those of observed pairs are counts")
         refuse(rows.dataset.weight is not None, f"the labels of {what} are counts, so it has no further weights")
         pairs = observed(rows.dataset, *fields_of_sides(choices, None), what, terms, counted=True)
@@ -311,8 +318,33 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     paths, schema = inputs
     sides = fields_of_sides(choices, schema)
     table = read_unlabeled(paths, threads=form.threads)
-    counted = not choices.weight_column
-    return observed(table.dataset, *sides, what, terms, counted=counted), schema, table.format
+    counted, decay = not choices.weight_column, decayed_weights(choices, paths)
+    return observed(table.dataset, *sides, what, terms, counted=counted, decay=decay), schema, table.format
+
+
+def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
+    """Return rows, which were read as a form says, with weights that decay if they are to. Raises BadInputError and
+    UsageError."""
+    if choices.decay is None:
+        return read
+    inputs = inputs_of(rows, replace(form, schema=read.schema))
+    refuse(inputs is None, WITHOUT_TIMES)
+    assert inputs is not None
+    weight = decayed_weights(choices, inputs[0])
+    assert weight is not None
+    return Data._of(multiplied(read.dataset, weight), read.names, read.format, read.schema)
+
+
+def decayed_weights(choices: Choices, paths: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the weights of the rows of tables by their age; None if all ages count the same. Raises BadInputError and
+    UsageError."""
+    if (decay := decay_of(choices)) is None:
+        return None
+    found = decayed(decay, paths)
+    LOG.info("%s", found.said)
+    if found.warning:
+        warnings.warn(found.warning, stacklevel=2)
+    return found.weight
 
 
 def has_weights(schema: Schema | None) -> bool:

@@ -20,7 +20,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled, observed_pairs
+from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled, kept, observed_pairs, with_decay
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
@@ -245,7 +245,8 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
         cache, schema = cached(data, "data", form, spec, choices.cache)
         unweighted, format = rows_of_cache(cache), cache.facts.format
     else:
-        given = as_data(data, "data", form)
+        data = kept(data)
+        given = with_decay(as_data(data, "data", form), data, form, choices)
         schema, format = given.schema, given.format
         own = is_files(data) and not choices.auto and choices.calibrate is None
         unweighted = replace(in_memory(given, spec, optional=choices.auto, known=names is not None), own=own)

@@ -19,7 +19,7 @@ from fmcli.data.tables.surveying import order_of_dates
 from fmcli.data.text.chunks import Columns, Piece, score_chunks
 from fmcli.data.text.faults import describe
 from fmcli.data.text.formats import COMMENT, RowGroups, Stream
-from fmcli.data.text.sources import buffers
+from fmcli.data.text.sources import Input, TextBuffer, buffers
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.rules import Groups, Times
@@ -56,7 +56,7 @@ class Source:
     skipped : the number of blank lines and comments read in other text.
     """
 
-    path: str
+    path: Input
     group: str | None = None
     time: str | None = None
     header: bool = False
@@ -126,6 +126,17 @@ class Source:
             first += len(texts)
 
     def _table(self) -> Iterator[KeyedRows]:
+        first = 0
+        for head, buffer, keys in self.keyed():
+            text = memoryview(buffer.data)
+            texts = [bytes(text[begin:end]) for begin, end in zip(keys.begins, keys.ends, strict=True)]
+            times = numbers_from(first, len(texts)) if keys.times is None else keys.times
+            yield KeyedRows(texts, keys.groups, times, b"" if first else head.text)
+            first += len(texts)
+
+    def keyed(self) -> Iterator[tuple[Head, TextBuffer, Keys]]:
+        """Yield the head of a table with some of its text, and the groups and times in it. Raises the errors of
+        `read`."""
         heads: list[Head] = []
 
         def layout(head: Head, source: str) -> Layout:
@@ -136,7 +147,7 @@ class Source:
             return [ColumnForm(IGNORED, order=ORDERS.index(self.form.orders.get(name, ""))) for name in head.names]
 
         keys: Keys | None = None
-        line = first = 0
+        line, read = 0, False
         with closing(opened(self.path, self.form, layout, [])) as found:
             for buffer in found:
                 assert buffer.scanner is not None
@@ -145,16 +156,13 @@ class Source:
                     keys = Keys(next(columns), next(columns), self.time or "")
                 line += buffer.before
                 lines_read, faults = keys.read(buffer.scanner, buffer.data, buffer.start, buffer.stop)
-                if faults and not first and self._finds_order():
-                    yield from self._table()
+                if faults and not read and self._finds_order():
+                    yield from self.keyed()
                     return
                 if faults:
                     raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
-                text = memoryview(buffer.data)
-                texts = [bytes(text[begin:end]) for begin, end in zip(keys.begins, keys.ends, strict=True)]
-                times = numbers_from(first, len(texts)) if keys.times is None else keys.times
-                yield KeyedRows(texts, keys.groups, times, b"" if first else heads[0].text)
-                line, first = line + lines_read, first + len(texts)
+                yield heads[0], buffer, keys
+                line, read = line + lines_read, True
 
     def _finds_order(self) -> bool:
         """Determine from all rows whether the times are dates that begin with the day or the month, unless this is
@@ -173,13 +181,13 @@ def numbers_from(first: int, rows: int) -> Times:
     return np.arange(first, first + rows, dtype=np.float64)
 
 
-def looks_like_table(path: str) -> bool:
+def looks_like_table(path: Input) -> bool:
     """Return whether the first row looks like a table's. Raises MissingInputError."""
     first = next((text for text in lines_of(path) if text.strip() and not COMMENT.match(text)), b"")
     return mistaken.is_table(first)
 
 
-def lines_of(path: str) -> Iterator[bytes]:
+def lines_of(path: Input) -> Iterator[bytes]:
     """Yield the lines of a text, without line breaks. Raises the errors of fmcli.data.text.sources.buffers."""
     spare: list[bytearray] = []
     for buffer in buffers([path], spare, BUFFER_BYTES):

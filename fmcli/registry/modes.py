@@ -304,6 +304,15 @@ MODES = (
         suboptions=("rare",),
     ),
     Mode("sample_weights", {SKIPPING: "a line of weights belongs to each row"}),
+    Mode(
+        "decay",
+        {
+            SKIPPING: "a time belongs to each row",
+            **dict.fromkeys(("disk", "online", "cluster"), "the newest time is needed before the rows are weighed"),
+            "relations": "rows with relations have no column of times",
+            "format": "text of features has no column of times",
+        },
+    ),
     Mode("class_weight", {"pos_weight": "both give weights to labels"}),
     Mode(
         "prior_groups",

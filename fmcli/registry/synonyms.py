@@ -21,7 +21,7 @@ ANSWERS = {
     "{learning_rate}": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
     "{learning_rate_w}": "lr-w",
     "{learning_rate_v}": "lr-v",
-    "{schedule}": "learning-schedule lr-decay decay decay-learning-rate",
+    "{schedule}": "learning-schedule lr-decay decay-learning-rate",
     "{schedule} invscaling {power} X": "power-t",
     "{schedule} inverse {t0} X": "initial-t",
     "{l2}": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda lambda-2 lambda-l2 "

@@ -54,6 +54,7 @@ class FMRecommender(Estimator):
         user: Any = (),
         item: Any = (),
         count: str | None = None,
+        decay: str | None = None,
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
@@ -69,6 +70,8 @@ class FMRecommender(Estimator):
             Columns of a table: the id and other features of users, and of items.
         count : str, optional
             The column of counts of a table; by default, each row counts once.
+        decay : str, optional
+            Of a table: "time:COLUMN:HALF-LIFE", as in `fmcli.train`.
         user_features, item_features : sparse matrix or array, optional
             Of a matrix of pairs: shape (users, features) and (items, features), beside a feature of each user and item.
             They score users and items without pairs.
@@ -82,10 +85,12 @@ class FMRecommender(Estimator):
         if is_files(X) or self._is_frame(X):
             with in_python():
                 refuse(user_features is not None or item_features is not None, "user and item name a table's features")
-            changed |= {"user": user, "item": item, "count": count}
+            changed |= {"user": user, "item": item, "count": count, "decay": decay}
         else:
             with in_python():
-                refuse(bool(user or item or count), "user, item and count are columns of a table, but X is a matrix")
+                refuse(
+                    bool(user or item or count or decay), "user, item, count and decay name columns, but X is a matrix"
+                )
             X = self._pairs(coo_array(check_array(X, accept_sparse="coo")), user_features, item_features)
             changed |= {side: str(field) for side, field in FIELD.items()}
         self.model_ = self._trained(X, None, changed)

@@ -41,7 +41,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     held = request.by
     columns, when = (choices.group_field, None if held.times else held.column), held.column if held.times else None
     is_text = choices.format != "auto"
-    if is_text or not (choices.given.intersection(OF_TABLES) or known or any(map(is_table, request.inputs))):
+    if is_text or not (choices.given & {*OF_TABLES, "decay"} or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
         return request
     threads = settings.threads

@@ -136,6 +136,11 @@ def that_count(data: Dataset) -> Dataset:
     return data if data.numbering is None else data.renumbered(data.numbering.subset(data.seen()))
 
 
+def multiplied(data: Dataset, weight: Floats) -> Dataset:
+    """Return the rows with their weights multiplied."""
+    return data.changed(weight=weight if data.weight is None else data.weight * weight)
+
+
 def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
     """Return some of the rows, with their weights multiplied by their labels' weights; all may be 0."""
     weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
@@ -187,7 +192,7 @@ def with_row_weights(pieces: Iterable[TextRows], path: str) -> Iterator[TextRows
                 )
             weight, ahead = ahead[: data.rows], ahead[data.rows :]
             rows += data.rows
-            yield replace(piece, data=data.changed(weight=weight if data.weight is None else data.weight * weight))
+            yield replace(piece, data=multiplied(data, weight))
         if len(ahead) or any(len(more) for more in numbers):
             raise BadInputError(
                 f"{name_of(path)}:{rows + 1}: the file has more lines than the {rows:,} training rows; each needs one "

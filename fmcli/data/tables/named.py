@@ -47,7 +47,7 @@ class ColumnRoles:
 
     label, weight, group : single columns, or None. The group may also be a feature.
     categorical, numeric, several, ignored, vectors : the columns of each kind.
-    aside : a column that is ignored unless it has a kind.
+    aside : columns that are ignored unless they have a kind.
     form : how tables are read; its kinds do not count.
     bins : the number of bins for each column of numbers; 0: their features have the numbers as values.
     gap_features : the columns whose missing cells are features: AUTO, NEVER or EVERY.
@@ -63,7 +63,7 @@ class ColumnRoles:
     several: Sequence[str] = ()
     ignored: Sequence[str] = ()
     vectors: Sequence[str] = ()
-    aside: str | None = None
+    aside: tuple[str, ...] = ()
     form: Schema = field(default_factory=lambda: Schema({}))
     bins: int = 0
     gap_features: str = AUTO
@@ -85,7 +85,7 @@ class ColumnRoles:
             for name in names:
                 if found.setdefault(name, kind) != kind:
                     raise UsageError(f"the column {name!r} is used in two ways; name it once")
-        for one, kind in ((self.group, GROUP), (self.aside, IGNORED)):
+        for one, kind in ((self.group, GROUP), *((name, IGNORED) for name in self.aside)):
             if one is not None:
                 found.setdefault(one, kind)
         return found
@@ -166,10 +166,11 @@ class ColumnRoles:
                 numeric={tuple(fractions): "for quantities"},
                 bins={16: "to cut all columns of numbers into features"},
             )
-        dated = [name for name, kind in kinds.items() if (kind == TIME or name == self.aside) and name in facts]
+        dated = [name for name, kind in kinds.items() if (kind == TIME or name in self.aside) and name in facts]
         orders = {name: order for name in dated if (order := date_order(facts[name])) is not None}
-        if self.aside is not None and self.aside in facts:
-            check_order(self.aside, facts[self.aside], source)
+        for name in self.aside:
+            if name in facts:
+                check_order(name, facts[name], source)
         rounded = [name for name in known if facts[name]["rounded"] and not has_text(facts[name])]
         if rounded:
             cells = ", ".join(facts[name]["rounded_cell"] for name in rounded[:MOST_DESCRIBED])

@@ -54,6 +54,7 @@ class Keys:
     ends: NDArray[np.int64]
     groups: NDArray[np.int64]
     times: NDArray[np.float64] | None
+    dated: bool
     def __init__(self, group: int, time: int, name: str) -> None: ...
     def read(self, scanner: Scanner, data: bytes | bytearray, start: int, stop: int) -> tuple[int, list[Fault]]: ...
 

@@ -52,7 +52,7 @@ def roles_of(named: ColumnRoles) -> Callable[[str, Head], str]:
     """Return a function that gives the role in a survey of a table's column, given the table's head; IGNORED: nothing
     needs to be known."""
     kinds, rest = named.kinds(), named.rest or UNKNOWN
-    kinds = {**kinds, **({named.aside: UNKNOWN} if named.aside and kinds[named.aside] == IGNORED else {})}
+    kinds |= {name: UNKNOWN for name in named.aside if kinds[name] == IGNORED}
 
     def role(name: str, head: Head) -> str:
         kind = kinds.get(name, rest)
@@ -73,7 +73,7 @@ def surveyed(
     """
     form, roles = named.form, roles_of(named)
     kinds, rest = named.kinds(), named.rest or UNKNOWN
-    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED and name != named.aside))
+    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED and name not in named.aside))
     used: Container[str] = frozenset(kinds) if rest == IGNORED else unused
     heads: list[Head] = []
     forms = {role: ColumnForm(role, missing=form.missing) for role in (*SURVEYED.values(), IGNORED)}
@@ -113,7 +113,7 @@ def surveyed(
 def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
     """Return how all dates in a column begin, one of ORDERS; None if some cells are not dates. Raises BadInputError if
     both day and month are possible."""
-    named = ColumnRoles(aside=column, form=form, rest=IGNORED)
+    named = ColumnRoles(aside=(column,), form=form, rest=IGNORED)
     head, facts, _ = surveyed([path], named, 1, lambda names, name: None)
     found = figures(head, facts, named, 1.0)[column]
     check_order(column, found, name_of(str(path)))

@@ -14,13 +14,15 @@ from fmcli.errors import LEAVE_OUT, BadInputError, UsageError, called
 from fmcli.names import repeated
 from fmcli.registry.row_choices import LATIN_1, OF_TABLES, SEPARATOR
 from fmcli.text import names_in, shell_word
+from fmcli.training.setup.decay import decay_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
 
 
 def named_of(choices: Choices, group: str | None = None, aside: str | None = None) -> ColumnRoles:
-    """Return the columns that choices name. group, aside : as in ColumnRoles. Raises UsageError."""
+    """Return the columns that choices name. group : as in ColumnRoles; aside : a column of times by which rows are held
+    out. Raises UsageError."""
     if not choices.separator:
         raise UsageError(f"{called('separator')} needs at least one character")
     if choices.separator != SEPARATOR and not (choices.several or choices.vector):
@@ -30,6 +32,7 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
             f"{called('vector')}; between cells, it is {called('delimiter')} {separator}"
         )
     own, joined = names_of_tables(choices)
+    decay = decay_of(choices)
     form = replace(
         form_of(own, choices.delimiter, choices.encoding, choices.decimal),
         separator=choices.separator,
@@ -45,7 +48,7 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
         choices.several,
         choices.ignore,
         choices.vector,
-        aside=aside,
+        aside=tuple(one for one in (aside, decay and decay.column) if one is not None),
         form=form,
         bins=choices.bins or 0,
         gap_features=choices.missing,

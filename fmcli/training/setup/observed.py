@@ -87,14 +87,23 @@ def of_items(data: Dataset) -> NDArray[np.bool_]:
 
 
 def observed(
-    data: Dataset, users: frozenset[int], items: frozenset[int], source: str, terms: AllPairsTerms, *, counted: bool
+    data: Dataset,
+    users: frozenset[int],
+    items: frozenset[int],
+    source: str,
+    terms: AllPairsTerms,
+    *,
+    counted: bool,
+    decay: NDArray[np.float64] | None = None,
 ) -> PairsInMemory:
     """Return the pairs of rows, each once, at the place of its last row.
 
     users, items : the fields of the entries of contexts, and of items; other entries are left out.
     source : the name of the rows, for messages.
     terms : of PairsInMemory.
-    counted : whether labels are counts, so pairs have the weight 1 + log(sum); otherwise the sum is the weight.
+    counted : whether labels are counts, so pairs have the weight 1 + log(sum), or the sum if it is less than 1;
+        otherwise the sum is the weight.
+    decay : (rows) multiplies labels, or None.
 
     Raises BadInputError for a row without a context or without an item, for a feature of both, and for counts.
     """
@@ -128,8 +137,9 @@ def observed(
     code: NDArray[np.int64] = sides.context * int(sides.items.rows) + sides.item
     _, last, place = np.unique(code[::-1], return_index=True, return_inverse=True)
     last = data.rows - 1 - last
+    count = count if decay is None else count * decay
     total, order = np.bincount(place, count[::-1]), np.argsort(last)
-    weight = 1 + np.log(total) if counted else total
+    weight = np.where(total < 1, total, 1 + np.log(total)) if counted else total
     rows: RowNumbers = last[order].astype(np.int32)
     each = pairs.take(rows).changed(weight=np.ascontiguousarray(weight[order]))
     return PairsInMemory(each, own=True, terms=terms)

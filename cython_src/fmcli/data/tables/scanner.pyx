@@ -100,7 +100,7 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
 
 cdef extern from "fmcli/data/tables/row_keys.h" namespace "fmcli" nogil:
     enum KeySort "fmcli::RowKeys::Sort":
-        pass
+        DATES "fmcli::RowKeys::DATES"
 
     struct RowKeys:
         int group, time
@@ -388,10 +388,12 @@ cdef class Keys:
     begins, ends : (rows,) int64, the positions of the last rows in their text.
     groups : (rows,) int64, hashes of cells; all 0 without a column.
     times : (rows,) float64; None without a column. All are numbers, or all are dates and times in seconds since 1970.
+    dated : whether they are dates and times.
     """
 
     cdef RowKeys keys
     cdef readonly object begins, ends, groups, times
+    cdef readonly bint dated
 
     def __cinit__(self, int group, int time, str name):
         self.keys.group, self.keys.time, self.keys.name = group, time, repr(name).encode()
@@ -416,6 +418,7 @@ cdef class Keys:
         rows = len(self.begins)
         self.groups = np.array(self.keys.groups, np.int64) if self.keys.group >= 0 else np.zeros(rows, np.int64)
         self.times = np.array(self.keys.times, np.float64) if self.keys.time >= 0 else None
+        self.dated = self.keys.sort == DATES
         return report.lines, [described(fault) for fault in report.faults]
 
 
