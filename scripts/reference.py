@@ -5,7 +5,7 @@ python scripts/reference.py     in the root of the repository, with fmcli built 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -63,13 +63,17 @@ def losses() -> Iterator[str]:
 
 def metrics() -> Iterator[str]:
     """All metrics, and the losses that they apply to."""
+    fits = {name: [loss for loss in LOSSES if name in allowed(loss)] for name in METRICS}
     yield from table(
         ["metric `-x`", "losses", "definition"],
-        (
-            [f"`{metric.name}`", code(loss for loss in LOSSES if metric.name in allowed(loss)), metric.help]
-            for metric in METRICS.values()
-        ),
+        ([f"`{metric.name}`", shortly(fits[metric.name], LOSSES), metric.help] for metric in METRICS.values()),
     )
+
+
+def shortly(some: Collection[str], every: Iterable[str]) -> str:
+    """Some names as code, or those that are missing if they are fewer."""
+    missing = [name for name in every if name not in some]
+    return code(some) if len(some) <= len(missing) else f"all but {code(missing)}"
 
 
 def spellings() -> Iterator[str]:

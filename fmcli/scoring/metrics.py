@@ -457,7 +457,7 @@ def ranking(
 
 def of_places(name: str, help: str, at: Callable[..., OfGroups]) -> Metric:
     """Return a metric of the first places: 10 places if all metrics are listed."""
-    return ranking(f"{name}@{PLACES}", f"{help} `{name}@K`: any K.", partial(at, places=PLACES), at)
+    return ranking(f"{name}@{PLACES}", help, partial(at, places=PLACES), at)
 
 
 METRICS = {
@@ -491,27 +491,14 @@ METRICS = {
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, CORRECT, Sums.mean),
         Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, BY_CLASS, macro_f1),
         Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, BY_CLASS, macro_f1_pr),
-        ranking("gauc", "Mean over the groups of the share of correct pairs of rows with different labels.", group_auc),
-        ranking(
-            "ndcg",
-            "Mean over the groups of the normalized discounted cumulative gain; `ndcg@K`: of the first K places.",
-            ndcg,
-            ndcg,
-        ),
-        ranking("map", "Mean over the groups of the average precision of the relevant rows.", mean_average_precision),
-        ranking(
-            "mrr",
-            "Mean over the groups of 1 / place of the first relevant row; `mrr@K`: 0 beyond the first K places.",
-            reciprocal_rank,
-            reciprocal_rank,
-        ),
-        of_places(
-            "recall", "Mean over the groups of the share of the relevant rows that are in the first K places.", recall
-        ),
-        of_places(
-            "precision", "Mean over the groups of the share of the first K places with a relevant row.", precision
-        ),
-        of_places("hit", "Share of the groups with a relevant row in the first K places.", hit),
+        # Of groups: the mean over the groups of this.
+        ranking("gauc", "Share of the pairs of rows with different labels in the correct order.", group_auc),
+        ranking("ndcg", "Normalized discounted cumulative gain.", ndcg, ndcg),
+        ranking("map", "Average precision of the relevant rows.", mean_average_precision),
+        ranking("mrr", "1 / place of the first relevant row.", reciprocal_rank, reciprocal_rank),
+        of_places("recall", "Share of the relevant rows in the first K places.", recall),
+        of_places("precision", "Share of the first K places with a relevant row.", precision),
+        of_places("hit", "1 if a relevant row is in the first K places.", hit),
     )
 }
 # Metric of the first K places -> its name in METRICS.
