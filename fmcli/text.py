@@ -36,10 +36,12 @@ def figure(value: float, digits: int = 4) -> str:
     return (f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text).removesuffix(".")
 
 
-def figures_apart(one: float, other: float) -> tuple[str, str]:
-    """Return two measured numbers with four significant digits, or with more if they look the same."""
-    digits = next((n for n in range(4, 9) if figure(one, n) != figure(other, n)), 4)
-    return figure(one, digits), figure(other, digits)
+def figures_apart(one: float | None, other: float | None) -> tuple[str, str]:
+    """Return the metrics of two runs with four significant digits, or with more if they look the same. None: the run
+    diverged."""
+    digits = next((n for n in range(4, 9) if one and other and figure(one, n) != figure(other, n)), 4)
+    first, second = ("diverged" if value is None else figure(value, digits) for value in (one, other))
+    return first, second
 
 
 def counted(number: int, thing: str) -> str:

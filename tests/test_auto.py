@@ -279,4 +279,4 @@ def test_the_table_of_trials_says_which_were_not_trained():
     assert said == ["chosen", "not reached", ""]
     later = [replace(trials[2], reached=TrialResult(9, 0.4, (7,), False)), replace(trials[0], number=3)]
     log_trials(log, later)
-    assert log[-1] == "trial 3 is chosen: by the options that suit each, no trial before it is clearly better"
+    assert log[-1] == "using trial 3: no trial above it is clearly better"

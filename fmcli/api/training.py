@@ -40,6 +40,7 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import need_groups
 from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
+from fmcli.text import figure, figures_apart
 from fmcli.training.account import need_of, require_room, with_copy
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare
@@ -53,6 +54,7 @@ from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.setup.weighting import weighting_of
 from fmcli.training.trained import Epoch, Trained, compared
+from fmcli.training.verdict import verdict
 
 LOG = logging.getLogger("fmcli")
 LOG.addHandler(logging.NullHandler())
@@ -312,10 +314,11 @@ class Recording(EpochListener):
             words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
             LOG.info("compared: %s by %s: %s %s%s", *words)
         for one in searched.values:
-            LOG.info("quick search: %s: %s %s, with %s %s", one.options, one.metric, one.found, one.usual, one.before)
+            figures = figures_apart(one.found, one.before)
+            LOG.info("tried %s: %s %s against %s%s", one.options, one.metric, *figures, "; using it" * one.chosen)
 
     def refitting(self, plan: Plan) -> None:
-        LOG.info("training on all rows for the %d epochs that held-out rows have chosen", plan.spec.values["epochs"])
+        LOG.info("retraining on all rows for %d epochs, the best number on held-out rows", plan.spec.values["epochs"])
 
     def _record(self, epoch: Epoch) -> bool:
         """Add an epoch to the history, and return whether a callback ends training."""
@@ -323,19 +326,17 @@ class Recording(EpochListener):
         figures = {"loss": epoch.loss, "penalty": epoch.penalty, "objective": epoch.objective}
         member = {} if epoch.member is None else {"member": epoch.member}
         self._history.append({**member, "epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
-        shown = "".join(f", {name} {value:.6f}" for name, value in valid.items())
+        shown = "".join(f", {name} {figure(value)}" for name, value in valid.items())
         of_member = f"member {epoch.member}, " if member else ""
-        LOG.info("%sepoch %d: loss %.6f%s", of_member, epoch.number, epoch.loss, shown)
+        LOG.info("%sepoch %d: loss %s%s", of_member, epoch.number, figure(epoch.loss), shown)
         asked = [bool(callback(epoch)) for callback in self._callbacks]  # each of them is called
         return any(asked)
 
 
 def report(trained: Trained, figures: Mapping[str, Any]) -> None:
-    """Log the best epoch, and warn if the model is no better than a constant."""
-    LOG.info(
-        "best epoch %d of %d, train %s, valid %s",
-        *(figures[name] for name in ("best_epoch", "epochs", "train", "valid")),
-    )
+    """Log how well the model predicts, and warn if it is no better than a constant."""
     comparison = compared(trained, figures)
+    if said := verdict(trained, figures, comparison):
+        LOG.info("%s", said)
     if comparison is not None and comparison.no_better:
         warnings.warn(f"the model does not predict well: {comparison}", stacklevel=2)

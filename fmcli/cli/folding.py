@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fmcli.cli.files import InputFile
 from fmcli.cli.options import option
 from fmcli.cli.output import Log, seconds
+from fmcli.text import counted
 
 if TYPE_CHECKING:
     from fmcli.model_file.container import ModelFile
@@ -56,5 +57,5 @@ def scorer_with(
     begin = time.perf_counter()
     found = fold_in_files(scorer, file, history, format, threads, joined)
     names, took = ", ".join(history), seconds(time.perf_counter() - begin)
-    log.line(f"learned {found.features:,} new features of {names}: {found.rows:,} rows, {took}")
+    log.line(f"learned {counted(found.features, 'new feature')} from {counted(found.rows, 'row')} of {names}, {took}")
     return replace(found.scorer, missing=missing)

@@ -35,6 +35,7 @@ from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.extra_outputs import ExtraOutputs
+from fmcli.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -419,6 +420,12 @@ def log_model(log: Log, path: str, scorer: Scorer) -> None:
 
 def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: float, meaning: str = "") -> None:
     """Log the scored rows, with warnings, and the meaning of the scores."""
+    log_warnings(log, scorer, counts, bad)
+    log.line(f"{', '.join([*in_words(counts, bad), seconds(took)])}{meaning}")
+
+
+def log_warnings(log: Log, scorer: Scorer, counts: Counts, bad: BadLines) -> None:
+    """Log what may be wrong with scored rows."""
     if warning := counted_from_another_number(scorer, counts):
         log.warning(warning)
     if counts.rows and counts.labels_as_ids == counts.rows:
@@ -441,11 +448,19 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
             f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not finite: the model or these rows "
             "have numbers that are too large"
         )
-    skipped = f"{bad.count:,} skipped lines, " if bad.skip else ""
-    log.line(
-        f"{counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen ({100 * share:.2f} %), "
-        f"{counts.comments:,} comments, {skipped}{seconds(took)}{meaning}"
-    )
+
+
+def in_words(counts: Counts, bad: BadLines) -> list[str]:
+    """Return how many rows were scored, and what else there was."""
+    found = [counted(counts.rows, "row")]
+    if counts.unseen:
+        share = f"{100 * counts.unseen / counts.nonzeros:.2g} %"
+        found.append(f"{counts.unseen:,} of {counted(counts.nonzeros, 'non-zero')} unseen ({share})")
+    if counts.comments:
+        found.append(counted(counts.comments, "comment"))
+    if bad.skip:
+        found.append(counted(bad.count, "skipped line"))
+    return found
 
 
 def counted_from_another_number(scorer: Scorer, counts: Counts) -> str | None:

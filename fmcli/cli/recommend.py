@@ -17,14 +17,15 @@ from fmcli.cli.options import (
     given,
     option,
 )
-from fmcli.cli.output import Log, open_sink
-from fmcli.cli.predict import IDS, log_counts, log_model
+from fmcli.cli.output import Log, open_sink, seconds
+from fmcli.cli.predict import IDS, in_words, log_model, log_warnings
 from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
+from fmcli.text import counted
 
 if TYPE_CHECKING:
     from fmcli.scoring.prediction import Counts
@@ -208,10 +209,10 @@ def run(log: Log, request: RecommendRequest) -> None:
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
     if unknown := check_columns(contexts, items, scorer.table):
-        columns = "column" if len(unknown) == 1 else "columns"
+        missing_from, they = ("column", "it") if len(unknown) == 1 else ("columns", "they")
         log.warning(
-            f"no table has the {columns} {listing([repr(name) for name in unknown])}, which the model knows; rows "
-            f"count as without {'it' if len(unknown) == 1 else 'them'}"
+            f"both tables lack the {missing_from} {listing([repr(name) for name in unknown])} of the model: scoring as "
+            f"if {they} were empty"
         )
     for column in request.shown:
         if column not in (*contexts.shown, *items.shown):
@@ -242,12 +243,13 @@ def run(log: Log, request: RecommendRequest) -> None:
             short += int((found.counts < request.top).sum())
             if log.due():
                 log.progress_of_rows(first, time.perf_counter() - begin, first, len(contexts.ids))
-    log_counts(log, scorer, counts, BadLines(), time.perf_counter() - begin)
-    left_out = f", without {len(seen.items):,} pairs that were seen" if seen is not None else ""
-    fewer = f"; {short:,} rows have fewer than {request.top}" if short else ""
-    log.line(
-        f"{written:,} recommendations for {len(contexts.ids):,} rows over {len(items.ids):,} items{left_out}{fewer}"
-    )
+    log_warnings(log, scorer, counts, BadLines())
+    took, others = seconds(time.perf_counter() - begin), in_words(counts, BadLines())[1:]
+    left_out = f", without {counted(len(seen.items), 'seen pair')}" if seen is not None else ""
+    fewer = f"; {counted(short, 'row')} got fewer than {request.top}" if short else ""
+    rows, over = counted(len(contexts.ids), "row"), counted(len(items.ids), "item")
+    made = f"{counted(written, 'recommendation')} for {rows} from {over}{left_out}"
+    log.line(f"{', '.join([made, *others, took])}{fewer}")
 
 
 def read(scorer: Scorer, request: RecommendRequest, place: int, counts: Counts, threads: int) -> NamedRows:

@@ -28,7 +28,7 @@ def test_skipped_lines(run, files):
     assert (files / "m").read_bytes() == (files / "n").read_bytes()
 
     done = run("predict", "--on-bad-line", "skip", "m", "bad")
-    assert "1 comments, 2 skipped lines, " in done.stderr
+    assert "1 comment, 2 skipped lines, " in done.stderr
     lines = done.stdout.splitlines()
     kept = run("predict", "m", "clean").stdout.splitlines()
     assert [lines[row] for row in (0, 2, 5, 6)] == kept

@@ -149,7 +149,7 @@ def test_unseen_features_are_counted_as_predict_does(run, adult_model):
     done = run("evaluate", "--json", adult_model, "-", input=rows)
     assert figures(done)["rows"] == 3
     assert (figures(done)["nonzeros"], figures(done)["unseen"]) == (5, 2)
-    assert "3 rows, 5 non-zeros, 2 unseen (40.00 %), 1 comments" in done.stderr
+    assert "3 rows, 2 of 5 non-zeros unseen (40 %), 1 comment, " in done.stderr
 
 
 def test_rows_are_scaled_as_predict_scales_them(run, sample, tmp_path):

@@ -87,7 +87,7 @@ def test_other_ids_are_unseen(run, tmp_path):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     run("train", "-q", "-e", "1", "-o", "m", "t")
     done = run("predict", "m", input=f"1 5:1 {2**61}:1 a:1 é39:1 a:0\n1 {2**61}:1 é39:1\n".encode())
-    assert "2 unseen" in done.stderr
+    assert "2 of 6 non-zeros unseen" in done.stderr
     first, second = done.stdout.split()
     assert first == second
     done = run.fails(65, "predict", "--unseen", "error", "m", input=f"1 {2**61}:1\n1 {2**61}:1 é3:2\n".encode())
@@ -252,7 +252,7 @@ def test_rare_features_share_a_column(run, tmp_path, ffm):
         "predict", "-f", form, "t.fm", input=f"1 {rare}:1\n1 {field}never:1\n1 {field}5:0.5 {rare}:0.5\n".encode()
     )
     assert len(set(done.stdout.split())) == 1
-    assert "0 unseen" in done.stderr
+    assert "unseen" not in done.stderr
     run.ok("train", "-q", "-i", "t.fm", *kind, "-o", "again.fm", "t")
     assert load_model(str(tmp_path / "again.fm")).model.features == one.model.features
 

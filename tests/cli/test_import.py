@@ -40,7 +40,7 @@ def test_unknown_features_of_an_imported_model_are_counted_or_refused(run, tmp_p
     run.ok("import", "m")
     theirs.written(tmp_path / "rows", theirs.FIELDED)
     done = run.ok("predict", "m.fm", "rows")
-    assert "5 rows, 12 non-zeros, 1 unseen (8.33 %)" in done.stderr
+    assert "5 rows, 1 of 12 non-zeros unseen (8.3 %)" in done.stderr
     expected = [theirs.logistic(theirs.score_ffm(row)) for row in theirs.FIELDED]
     np.testing.assert_allclose(np.array(done.stdout.split(), float), expected, rtol=1e-5)
     done = run.fails(65, "predict", "--unseen", "error", "m.fm", "rows")

@@ -109,7 +109,7 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
     done = run("predict", "b", input=b"300:1\n200:1\n")
     first, second = map(float, done.stdout.split())
     assert first > second
-    assert " 0 unseen " in done.stderr
+    assert "unseen" not in done.stderr
 
 
 def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
@@ -230,7 +230,7 @@ def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
     assert before == after
     grown, folded = run.ok("predict", "n", "new.check"), run.ok("predict", "--fold-in", "new.train", "m", "new.check")
     assert grown.stdout == folded.stdout != run.ok("predict", "m", "new.check").stdout
-    assert "new features of new.train" in folded.stderr
+    assert "new features from 900 rows of new.train" in folded.stderr
     run.ok("train", "-q", "-i", "m", "--only-new", "--disk", "--cache", "c", "-o", "d", "new.train")
     from_disk = np.array(run.ok("predict", "d", "new.check").stdout.split(), dtype=float)
     np.testing.assert_allclose(from_disk, np.array(grown.stdout.split(), dtype=float), atol=1e-4)

@@ -30,6 +30,7 @@ from fmcli.records import dataclass
 from fmcli.registry.choices import CHOICES, Choices
 from fmcli.registry.modes import CROSS, FOLDS_IN_FILE
 from fmcli.registry.options import OPTIONS
+from fmcli.text import figure
 from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def log_fold(log: Log, tested: Validated, folds: int) -> None:
     """Log the figures of a fold."""
     from fmcli.choosing.cross_validation import named
 
-    shown = "".join(f"  {name} {value:.6f}" for name, value in tested.metrics.items())
+    shown = "".join(f"  {name} {figure(value)}" for name, value in tested.metrics.items())
     best = "" if "draws" in tested.figures else f"  best epoch {tested.figures['best_epoch']}"
     log.line(f"{named(tested.fold)}{shown}{best}  {seconds(tested.seconds)}")
 

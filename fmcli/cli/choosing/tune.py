@@ -33,7 +33,7 @@ from fmcli.registry.choices import Choices
 from fmcli.registry.modes import FOLDS, TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TRIALS
-from fmcli.text import shell_word
+from fmcli.text import counted, figure, shell_word
 
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import Candidate
@@ -145,7 +145,7 @@ def command(inputs: tuple[str, ...], choices: Choices, search: SearchChoice) -> 
         if refit:
             own = ["-q"] * log.quiet + ([] if searched.threads is None else ["-j", searched.threads])
             output = [] if searched.output is None else ["-o", searched.output]
-            log.line("training it on all rows")
+            log.line("training the best one on all rows")
             assert context.parent
             with train_command.make_context("train", [*own, *output, *words], parent=context.parent) as training:
                 train_command.invoke(training)
@@ -172,10 +172,10 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Sear
         progress = TrialLog(log, lines, wanted, request)
         chosen, found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
-        log.line("the time is over, so the result depends on the speed of the machine")
+        log.line("the time is over (--max-seconds): a faster machine may find another result")
     log_trials(log, found.trials, of_path=wanted.path is not None)
     if chosen.number == 0:
-        log.line("no trial is clearly better than the usual options, which are taken")
+        log.line("nothing clearly beat the defaults, so keep them")
     best = winner_of(chosen, searched.ranges)
     solver = [] if best.solver is None else ["-s", best.solver]
     epochs = [] if best.epochs is None else ["--holdout", "0", "-e", str(best.epochs)]
@@ -209,9 +209,9 @@ class TrialLog:
             if lacking:
                 self._log.line(f"{spec.model} {spec.solver} has no {' and no '.join(lacking)}")
         if known:
-            self._log.line(f"the study has {known} of them already")
+            self._log.line(f"{known} of them are in the study already")
         if trials is None:
-            self._log.line("how many there are, and so the result, depends on the speed of the machine")
+            self._log.line("a faster machine makes more trials, and may find another result")
         log_memory(self._log, search.memory, self._request)
         self._begin = time.perf_counter()
 
@@ -222,18 +222,19 @@ class TrialLog:
         took = {"seconds": time.perf_counter() - self._begin}
         self._lines(json.dumps({**trial_event(candidate.record()), **took}, allow_nan=False))
         self._seen.add(candidate.number)
-        value = "failed" if candidate.reached.value is None else f"{candidate.chooser} {candidate.reached.value:.6g}"
+        reached = candidate.reached.value
+        value = "failed" if reached is None else f"{candidate.chooser} {figure(reached)}"
         better = candidate.share == 1 and candidate.rank() < self._best
-        if better:
-            self._best, self._shown = candidate.rank(), f"best {candidate.reached.value:.6g}"
+        if better and reached is not None:
+            self._best, self._shown = candidate.rank(), f"best {figure(reached)}"
         if better or self._log.verbose:
             spec = candidate.plan.spec
             words = [spec.model, spec.solver, *option_words(chosen_options(candidate, {}))]
             self._log.line(
-                f"trial {candidate.number:>3}  {' '.join(words)}  {candidate.reached.epochs} epochs"
+                f"trial {candidate.number:>3}  {' '.join(words)}  {counted(candidate.reached.epochs, 'epoch')}"
                 + (f" of 1/{candidate.share} of the rows" if candidate.share > 1 else "")
                 + f"  {value}"
-                + ("  the best so far" if better else "")
+                + ("  best so far" if better else "")
             )
         elif self._log.due():
             self._log.progress(f"trial {candidate.number}  {value}  {self._shown}{self._left()}")

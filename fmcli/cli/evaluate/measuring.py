@@ -17,6 +17,7 @@ from fmcli.cli.relations import check_model
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
+from fmcli.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,8 +131,9 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
         )
     if found.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {found.reason}")
-    left_out = f"; {found.without:,} users without a relevant item are left out" if found.without else ""
-    log.line(f"{found.users:,} users, {found.items:,} items, without {found.seen:,} pairs that were seen{left_out}")
+    seen = f", without {counted(found.seen, 'seen pair')}" if found.seen else ""
+    left_out = f"; left out {counted(found.without, 'user')} without a relevant item" if found.without else ""
+    log.line(f"{counted(found.users, 'user')}, {counted(found.items, 'item')}{seen}{left_out}")
     figures = {"users": found.users, "users_without": found.without, "items": found.items, "pairs_seen": found.seen}
     return Result(scorer.labels, counts, found.figures, None, rankings=figures)
 
@@ -227,5 +229,6 @@ def evaluated(
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
-    log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, evaluated as loss {labels.loss}")
+    rows = f"{counted(counts.rows, 'row')} of {kind}"
+    log.line(f"{name_of(request.predictions)}: {rows}, evaluated as loss {labels.loss}")
     return labels, outcome, None, counts, None

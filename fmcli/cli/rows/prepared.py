@@ -15,6 +15,7 @@ from fmcli.cli.options import option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
 from fmcli.registry.kinds import NAMES
+from fmcli.text import counted
 
 if TYPE_CHECKING:
     from fmcli.prepare.written import Written
@@ -93,4 +94,4 @@ def written_to(path: str | None) -> Iterator[Written]:
 
 def log_written(log: Log, path: str | None, written: Written) -> None:
     """Log the rows and the digest of an output."""
-    log.line(f"{path or 'standard output'}: {written.rows:,} rows, sha256 {written.digest}")
+    log.line(f"{path or 'standard output'}: {counted(written.rows, 'row')}, sha256 {written.digest}")

@@ -457,11 +457,12 @@ def log_comparison(log: Log, plan: Plan) -> None:
     assert plan.validation is not None
     folds = KINDS.folds_of(plan)
     each = f" of each of {folds} folds" if folds > 1 else ""
-    log.line(
-        f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.alternatives)} others on "
-        f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows{each}, with at "
-        f"most {MOST_TRAININGS} times the work of its training, or {LEAST_WORK / 1e6:g} million visits of factors "
-        f"if that is more, and {WORK_OF_CHAINS / 1e6:,g} million for a sampler"
+    usual, others = f"{plan.spec.model} ({plan.spec.solver})", len(plan.settings.alternatives)
+    rows = f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows"
+    log.line(f"comparing {usual} with up to {others} other kinds and solvers on {rows}{each}")
+    log.detail(
+        f"with at most {MOST_TRAININGS} times the work of one training, or {LEAST_WORK / 1e6:g} million visits of "
+        f"factors if that is more, and {WORK_OF_CHAINS / 1e6:,g} million for samplers"
     )
     log.progress("comparing kinds and solvers")
 
@@ -494,7 +495,7 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
         log.line(line.rstrip())
     taken = next((one for one in trials if one.chosen), None)
     if taken is not None and taken.number and taken is not trials[0] and not of_path:
-        log.line(f"trial {taken.number} is chosen: by the options that suit each, no trial before it is clearly better")
+        log.line(f"using trial {taken.number}: no trial above it is clearly better")
 
 
 def log_quick_search(log: Log, searched: SearchResult) -> None:
@@ -506,22 +507,16 @@ def log_quick_search(log: Log, searched: SearchResult) -> None:
         if one.chosen:
             taken.setdefault(tuple(one.options), []).append(one)
     for path in taken.values():  # from the usual value to the last one
-        before, value = words_of_metrics(path[0].before, path[-1].found)
+        before, value = figures_apart(path[0].before, path[-1].found)
         log.line(f"tried {words_of(path[-1].options)}: {path[0].metric} {value} against {before}; using it")
     others = [words_of(one.options) for one in searched.values if not one.chosen]
     if others:
         log.line(f"tried {counted(len(others), 'other setting')}, none better: {listing(others, FEW_TRIED)}")
     for one in searched.values:
-        before, value = words_of_metrics(one.before, one.found)
+        before, value = figures_apart(one.before, one.found)
         runs = f"{one.folds} folds" if one.folds > 1 else f"{one.rows:,} of the rows" if one.rows else "all rows"
         usual = "with " + short(one.usual)
         log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before} {usual} ({runs})")
-
-
-def words_of_metrics(one: float | None, other: float | None) -> tuple[str, str]:
-    """Return metrics of two runs as text; None: the run diverges."""
-    found = figures_apart(one or 0.0, other or 0.0)
-    return "diverges" if one is None else found[0], "diverges" if other is None else found[1]
 
 
 def words_of(options: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.output import Log, seconds
 from fmcli.cli.train.advice import advice, notes, why_no_better_than_constant
 from fmcli.cli.train.log import figures, sizes
-from fmcli.cli.train.verdict import next_command, verdict
+from fmcli.data.shards.observed_rows import ObservedRows
+from fmcli.data.tables.reading import TableSource
 from fmcli.errors import WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
 from fmcli.text import figure, shell_word
 from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import compared
+from fmcli.training.verdict import verdict
 
 if TYPE_CHECKING:
     from fmcli.cli.train.events import RunLog
+    from fmcli.cli.train.request import Request
     from fmcli.data.text.faults import BadLines
     from fmcli.training.trained import Trained
 
@@ -80,6 +84,14 @@ def save(
         if said := verdict(trained, {**training, **facts}, comparison):
             log.line(said)
         log.line(f"{where} Next: {next_command(request, trained)}")
+
+
+def next_command(request: Request, trained: Trained) -> str:
+    """Return the command that applies the model to new rows."""
+    model, first = shell_word(request.model), request.inputs[0]
+    new = "NEW" + (os.path.splitext(str(first))[1] if isinstance(first, TableSource) else "")
+    of_pairs = isinstance(trained.plan.source, ObservedRows)
+    return f"fmcli recommend {model}" if of_pairs else f"fmcli predict {model} {new}"
 
 
 def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, object]:

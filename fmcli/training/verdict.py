@@ -1,19 +1,16 @@
-"""The last words of fmcli train: how well the model predicts, and the next command."""
+"""The verdict: how well a trained model predicts, as a sentence."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fmcli.data.shards.observed_rows import ObservedRows
-from fmcli.data.tables.reading import TableSource
 from fmcli.scoring.sparsity import SPARSITY
-from fmcli.text import counted, figure, shell_word
+from fmcli.text import counted, figure
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.request import Request
     from fmcli.training.baseline import Comparison
     from fmcli.training.trained import Trained
 
@@ -23,7 +20,7 @@ CAPITALS, MOST = ("auc", "pr-auc", "gauc", "rmse", "mae", "r2"), 3
 
 def verdict(trained: Trained, summary: Mapping[str, Any], comparison: Comparison | None) -> str:
     """Return a sentence with the metrics of a model beside the best constant's: of validation data if there are some,
-    otherwise of the rows of --test or the training rows. "" if there is nothing to tell: no epoch, or the few rows of
+    otherwise of rows to test or of the training rows. "" if there is nothing to tell: no epoch, or the few rows of
     new features.
 
     summary : the summary of the run; comparison : of the run with the best constant, if there is one.
@@ -39,11 +36,11 @@ def verdict(trained: Trained, summary: Mapping[str, Any], comparison: Comparison
             return f"Predicts {where} no better than {constant}: {comparison.metric} {figure(comparison.value)}."
         return sentence(f"Predicts {where}", summary["valid"], summary["valid_constant"], constant)
     if "test" in summary:
-        return sentence(f"Predicts {counted(summary['test_rows'], 'row')} of --test", summary["test"])
+        return sentence(f"Predicts {counted(summary['test_rows'], 'test row')}", summary["test"])
     if isinstance(trained.plan.source, ObservedRows):
         return ""
     constants = {comparison.metric: comparison.constant} if comparison else {}
-    unseen = "; --holdout 0.2 measures it on other rows"
+    unseen = "; rows that it has not seen may do worse"
     return sentence("Fits the training rows", summary["train"], constants, "a constant", unseen)
 
 
@@ -66,11 +63,3 @@ def sentence(
             beside = f"{beside[:-1]}, {100 * (1 - (value / least) ** 2):.3g} % of the variance explained)"
         found.append(f"{name.upper() if name in CAPITALS else name} {figure(value)}{beside}")
     return f"{begin} with {' and '.join(found[:MOST])}{end}." if found else ""
-
-
-def next_command(request: Request, trained: Trained) -> str:
-    """Return the command that applies the model to new rows."""
-    model, first = shell_word(request.model), request.inputs[0]
-    new = "NEW" + (os.path.splitext(str(first))[1] if isinstance(first, TableSource) else "")
-    of_pairs = isinstance(trained.plan.source, ObservedRows)
-    return f"fmcli recommend {model}" if of_pairs else f"fmcli predict {model} {new}"
