@@ -102,7 +102,8 @@ above it in this list, so there are no circles. Nor do nested folders import eac
     exchange      models of libFM, libffm and xLearn: an ExternalModel (external.py) has what their files have, which a
                   module for each program reads and writes; importing.py makes a model file of it, and exporting.py
                   makes it of a model, and refuses what it cannot have
-    inspect       what a model has learned, which features interact, and which are important on given rows
+    inspect       what a model has learned, which features interact, which are important on given rows, and on which
+                  rows it is wrong
     training      a run: the prepared model, planning, the job itself, validation, divergence, memory account, saving
                   (growth.py: with new features), checkpoints; training/setup, which imports none of these, has what
                   is known before there is a model: settings, the forms of rows and which rows are held out, the
@@ -117,9 +118,11 @@ above it in this list, so there are no circles. Nor do nested folders import eac
     api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of
                   training come from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
-    drawing       figures: panels of curves as SVG, from the logs of runs
+    drawing       figures: panels of curves as SVG, from the logs of runs; pages of figures as HTML, with a style and a
+                  script (page.css, page.js)
     cli           a module for each command, and a folder for `train`: its options, the rows, the run, the log, and for
-                  `evaluate`: its request, the measuring, the comparison with another model, the report;
+                  `evaluate`: its request, the measuring, the comparison with another model, the report; for `report`:
+                  its options and the sections of the page;
                   cli/rows has the commands that write rows, cli/choosing the commands that compare options, and
                   cli/spellings the words of other tools
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from modelfiles import read, write
 
-from fmcli.cli.report import as_json, section
+from fmcli.cli.figures import as_json, section
 from fmcli.errors import BadInputError, FmcliError
 from fmcli.export.kernel_form import kernel_form
 from fmcli.export.text import write_text

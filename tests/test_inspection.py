@@ -10,7 +10,7 @@ from modelfiles import export_arrays
 from problems import TRAINED
 from test_every_pair import planted, run
 
-from fmcli.cli.report import as_json, section
+from fmcli.cli.figures import as_json, section
 from fmcli.data.counts.occurrences import UNKNOWN
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import (

@@ -147,10 +147,10 @@ def test_files_that_do_not_have_what_is_drawn(tmp_path):
 def test_the_command(tmp_path):
     from click.testing import CliRunner
 
-    from fmcli.cli.choosing.plot import command
+    from fmcli.cli.report import command
 
     path = tmp_path / "x.json"
     path.write_text("".join(json.dumps(event) + "\n" for event in log()))
     output = tmp_path / "x.svg"
-    assert CliRunner().invoke(command, [str(path), "-o", str(output)]).exit_code == 0
+    assert CliRunner().invoke(command, ["--svg", "-o", str(output), "--log", str(path)]).exit_code == 0
     assert output.read_text() == svg(figure({str(path): log()}, None, []))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fmcli.cli.report import section
+from fmcli.cli.figures import section
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.errors import BadInputError
 from fmcli.text import number, printable, shell_word

@@ -34,7 +34,7 @@ COMMANDS = {
     "import": "Import a model of libFM, libffm or xLearn.",
     "cv": "Estimate how well options predict, by cross-validation.",
     "tune": "Search for a kind, a solver and options that predict better.",
-    "plot": "Draw the logs of runs as SVG.",
+    "report": "Write a page about a model, its errors and its training.",
     "split": "Split rows at random, by time or by group.",
     "convert": "Write a table, such as CSV, as rows of features.",
     "negatives": "Add random negatives to a table of observed pairs.",
@@ -44,7 +44,7 @@ COMMANDS = {
 }
 # The modules of commands that are not in the module of their name.
 MODULES = {
-    **{name: f"choosing.{name}" for name in ("cv", "tune", "plot")},
+    **{name: f"choosing.{name}" for name in ("cv", "tune")},
     "import": "importing",
     "help": "pages.help",
     **{name: f"rows.{name}" for name in ("split", "convert", "negatives")},

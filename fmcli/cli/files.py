@@ -40,7 +40,7 @@ HEADS = {
     re.compile(rb"fmrows"): CACHE,
     re.compile(rb'\{"event": "study"'): STUDY,
     re.compile(rb'\{"event": "'): LOG,
-    re.compile(rb"<svg "): FIGURE,
+    re.compile(rb"<svg |<!doctype html><!-- fmcli report"): FIGURE,
     re.compile(rb".", re.DOTALL): DATA,
 }
 # The files that a file of each kind can replace. The readers of caches, checkpoints and studies check them first.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import click
 
 from fmcli.cli.choices import AS_IN_TRAINING, with_choices
+from fmcli.cli.figures import as_json, section
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
@@ -15,7 +16,6 @@ from fmcli.cli.options import (
     option,
 )
 from fmcli.cli.output import Log, write_report
-from fmcli.cli.report import as_json, section
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 

@@ -1,7 +1,7 @@
 """Figures as SVG: panels of curves stacked vertically, narrow enough for a phone. The bytes are reproducible."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 
 from fmcli.records import dataclass
@@ -31,6 +31,7 @@ class Figure:
     panels : title of a panel -> name of a curve -> its points (x, y).
     log_x, log_y : whether the axis is logarithmic.
     digits : digits after the decimal point of y in the figure's table.
+    clouds : names of curves whose points are not joined.
     """
 
     caption: str
@@ -40,6 +41,7 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     digits: int = 4
+    clouds: Collection[str] = ()
 
 
 class Axis:
@@ -146,9 +148,14 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
         color, dash = COLORS[i % len(COLORS)], DASHES[i % len(DASHES)]
         stroke = f'fill="none" stroke="{color}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
         points = [(x(a), y(b)) for a, b in zip(xs, ys, strict=True)]
-        yield f'<path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b in points)}" {stroke}/>'
-        if len(points) <= MOST_MARKERS:
-            dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points)
+        dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points)
+        if name in figure.clouds:
+            round = f'stroke="{color}" stroke-width="4" stroke-linecap="round"'
+            yield f'<path class="curve" d="{dots}" {round} opacity=".4"/>'
+            stroke = f'{round} stroke-dasharray="0 7"'
+        else:
+            yield f'<path class="curve" d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b in points)}" {stroke}/>'
+        if len(points) <= MOST_MARKERS and name not in figure.clouds:
             yield f'<path d="{dots}" stroke="{color}" stroke-width="7" stroke-linecap="round"/>'
         at, line = legend[i]
         level = TITLE + line * LINE + 5

@@ -58,7 +58,7 @@ class Shares:
     """Sums of the absolute shares of features and of fields, over rows and outputs."""
 
     def __init__(self, scorer: Scorer, outputs: int) -> None:
-        self.fields, self.outputs, self.rows = Fields(scorer), outputs, 0
+        self.scorer, self.fields, self.outputs, self.rows = scorer, Fields(scorer), outputs, 0
         features = scorer.model.features
         self.of_features, self.counts = np.zeros(features), np.zeros(features, dtype=np.int64)
         self.of_fields = np.zeros(0)
@@ -112,9 +112,16 @@ def of_rows(
             kept.append(data)
     if not shares.rows:
         raise BadInputError("there are no rows, so no feature is important")
+    return counts, ranked(shares, concatenated(kept) if permute else None, top=top, threads=threads, seed=seed)
+
+
+def ranked(shares: Shares, data: Dataset | None, *, top: int, threads: int, seed: int) -> dict[str, Any]:
+    """Return the figures of `of_rows`, given the shares. data : the labeled rows whose entries are permuted; None:
+    nothing is."""
+    scorer, fields = shares.scorer, shares.fields
     of_features, of_fields = shares.mean(shares.of_features), shares.mean(shares.of_fields)
     best, best_fields = largest(of_features, top), largest(of_fields, top)
-    names, fields = scorer.ids(best), shares.fields
+    names = scorer.ids(best)
     figures: dict[str, Any] = {}
     if fields.names:
         figures["fields"] = [{"field": fields.names[at], "share": float(of_fields[at])} for at in best_fields]
@@ -122,8 +129,7 @@ def of_rows(
         {"feature": name, "rows": int(shares.counts[at]), "share": float(of_features[at])}
         for name, at in zip(names, best, strict=True)
     ]
-    if permute:
-        data = concatenated(kept)
+    if data is not None:
         entries = fields.of(data)
         units = best_fields if entries is not None else best
         of_units: list[Any] = [fields.names[at] for at in units] if entries is not None else list(names)
@@ -132,7 +138,7 @@ def of_rows(
         column = "field" if entries is not None else "feature"
         figures["permuted"] = [{column: name, **row} for name, row in zip(of_units, lost, strict=True)]
         figures["permuted"].sort(key=lambda row: -row["lost"])
-    return counts, figures
+    return figures
 
 
 def losses_by_permutation(

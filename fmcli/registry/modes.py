@@ -378,6 +378,7 @@ MODES = (
         },
         suboptions=("seen",),
     ),
+    Mode("log", suboptions=("svg", "show", "metrics")),
     Mode("relevant", {"cluster": "workers do not know it"}),
     Mode(
         "no_worse_than",

@@ -143,7 +143,7 @@ def kinds(run, sample, adult_model, tmp_path):
     more = ("--log-json", "log", "--disk", "--cache", "cache", "--checkpoint", "checkpoint", "--max-seconds", "1e-6")
     run.ok("train", "-q", "-e", "3", *more, "-o", "m", rows)
     run.ok("tune", "-q", "--trials", "1", "--folds", "1", "-m", "linear", "-s", "sgd", "--study", "study", rows)
-    run.ok("plot", "-q", "-o", "figure", "log")
+    run.ok("report", "-q", "-o", "figure", "--log", "log")
     os.unlink(tmp_path / "m")
     assert {kind: kind_of(str(tmp_path / kind)) for kind in KINDS} == {kind: kind for kind in KINDS}
     return tmp_path
@@ -164,7 +164,7 @@ def test_a_file_is_replaced_only_by_one_of_its_kind(run, sample, kinds):
             ("export", "-q", "--to", "libfm", "m.fm", "{}"),
         ],
         "log": [("train", "-q", "-e", "1", "-o", "m.fm", "--log-json", "{}", rows)],
-        "figure": [("plot", "-q", "-o", "{}", "events")],
+        "figure": [("report", "-q", "-o", "{}", "--svg", "--log", "events"), ("report", "-q", "-o", "{}", "m.fm")],
     }
     run.ok("train", "-q", "-e", "1", "-m", "linear", "-o", "m.fm", rows)
     run.ok("export", "-q", "--to", "libfm", "m.fm", "t")

@@ -86,7 +86,8 @@ COMMANDS = [
     ("inspect", "m.fm", "--importance", "others.csv"),
     ("split", "--by-time", "nosuch", "good.csv", "a.csv", "b.csv"),
     ("negatives", "--pair", "nosuch,item", "good.csv"),
-    ("plot", "good.csv"),
+    ("report", "m.fm", "good.csv"),
+    ("report", "--log", "good.csv"),
 ]
 
 

@@ -77,7 +77,8 @@ def test_levels_of_nested_values_are_limited():
 
 
 @pytest.mark.parametrize(
-    "words", [("plot",), ("train", "t.csv", "--label", "y", "--schema"), ("tune", "t.csv", "--label", "y", "--study")]
+    "words",
+    [("report", "--log"), ("train", "t.csv", "--label", "y", "--schema"), ("tune", "t.csv", "--label", "y", "--study")],
 )
 def test_pipes_devices_and_large_files_are_refused_at_once(run, tmp_path, words):
     (tmp_path / "t.csv").write_text("y,a\n" + "1,x\n0,y\n" * 50)
@@ -96,5 +97,5 @@ def test_labels_of_figures_are_well_formed_xml(run, tmp_path):
     name = os.fsdecode(b"a\x1b<\xff&.json")
     log = [{**one, "valid": {"\x02\ud800": 0.5}} for one in VALID["log"][0][1:3]]
     (tmp_path / name).write_text(text_of(log))
-    done = run.ok("plot", name)
+    done = run.ok("report", "--svg", "--log", name)
     assert "a\\x1b<\\xff&" in "".join(ElementTree.fromstring(done.stdout).itertext())

@@ -61,7 +61,7 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert words[:2] == ["fmcli", "train"]
     run.ok(*words[1:], "-q", "-o", "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
-    assert b"valid-rmse" in run.ok("plot", "-q", "s1").stdout
+    assert b"valid-rmse" in run.ok("report", "-q", "--log", "s1").stdout
     ranged = {"model": "fm,lifted-pn", "solver": "adagrad,cd", "rank": "1,2,4", "l2": "1e-5..1e-2"}
     tuned = fmcli.tune(str(tmp_path / rows), folds=1, trials=9, study=str(tmp_path / "s1"), **ranged)
     tuned.model.save(tmp_path / "python")

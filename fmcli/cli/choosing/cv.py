@@ -14,11 +14,11 @@ from click.core import ParameterSource
 from fmcli.cli.bad_lines import rule_of
 from fmcli.cli.choices import current
 from fmcli.cli.choosing.comparing import ComparingCommand
+from fmcli.cli.figures import as_json, section
 from fmcli.cli.files import DATA, InputFile, OutputFile
 from fmcli.cli.logging import log_of
 from fmcli.cli.options import gathered, given, option
 from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
-from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, inputs_argument, training_choices
 from fmcli.cli.train.log import log_memory
 from fmcli.cli.train.progress import epoch_event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.report import as_json, section
+from fmcli.cli.figures import as_json, section
 
 if TYPE_CHECKING:
     from fmcli.cli.evaluate.measuring import Result

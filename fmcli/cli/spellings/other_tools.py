@@ -26,6 +26,7 @@ COMMANDS = {
     "eval": "evaluate",
     "info": "inspect",
     "show": "inspect",
+    "plot": "report",
     "list": "models",
     "dump": "export",
 }

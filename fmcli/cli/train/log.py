@@ -10,10 +10,10 @@ from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS, WORK_OF_CHAINS
 from fmcli.choosing.candidates import TrialRecord
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.request import KINDS, SearchResult
+from fmcli.cli.figures import section
 from fmcli.cli.flags import flag_of, option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
-from fmcli.cli.report import section
 from fmcli.cli.train.progress import LEAST_SHOWN
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels, Names, missing_among, text_of

@@ -1,0 +1,199 @@
+"""A model on labeled rows: its errors by threshold and by tenth of the rows, and single rows explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.text.formats import RowGroups, Stream
+from fmcli.data.text.pieces import concatenated
+from fmcli.inspect.importance import Shares, ranked
+from fmcli.inspect.inspection import Row, largest
+from fmcli.losses.links import Floats
+from fmcli.records import dataclass
+from fmcli.scoring.evaluation import labeled_scores, outcome_of, require_known
+from fmcli.scoring.explain.explanation import Explainer
+from fmcli.scoring.metrics import BINARY, CLASSES, NUMBERS, Outcome, log_losses
+from fmcli.scoring.prediction import Counts, each_chunk
+from fmcli.scoring.scorer import Scorer
+from fmcli.system.memory import require_if_large
+from fmcli.text import number
+
+# The most thresholds, and the most rows of a figure that has a point for each.
+MOST_THRESHOLDS, MOST_POINTS = 200, 400
+# The most rows whose scores are explained, the fields or features that are ranked, and the parts of a row's score.
+MOST_EXPLAINED, MOST_RANKED, MOST_PARTS = 5000, 20, 8
+# The number of rows that are explained one by one: as many with large errors as with small ones.
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Labeled rows with the columns of the model, and their labels and scores."""
+
+    scorer: Scorer
+    data: Dataset
+    outcome: Outcome
+
+    @classmethod
+    def read(
+        cls,
+        scorer: Scorer,
+        paths: Sequence[str],
+        groups: RowGroups | None,
+        *,
+        format: str,
+        threads: int,
+        counts: Counts,
+    ) -> ScoredRows:
+        """Read and score the rows of some inputs, which are counted. groups : the source of their groups. Raises the
+        errors of `evaluate_model`."""
+        scored, found, kept = labeled_scores(scorer), [], []
+        check = partial(require_known, scorer.labels)
+        reading: dict[str, Any] = {"format": format, "threads": threads, "counts": counts}
+        reading["stream"] = Stream(row_groups=groups)
+        for scores, data in each_chunk(
+            scorer, paths, lambda piece: (scored(piece), piece.data), labeled=True, check=check, **reading
+        ):
+            found.append(scores)
+            kept.append(data)
+            held = sum(one.nbytes for one in kept)
+            require_if_large(
+                Outcome.bytes_needed(counts.rows, scorer.model.columns), f"a report on {counts.rows:,} rows", held=held
+            )
+        return cls(scorer, concatenated(kept), outcome_of(scorer, found, counts, weighted=False))
+
+    @property
+    def label(self) -> Floats | None:
+        """(rows) the labels as numbers: 1 for the positive one of two; None for classes."""
+        task = self.outcome.task
+        if task in BINARY:
+            return np.asarray(self.outcome.label > 0, dtype=np.float64)
+        return self.outcome.label if task in NUMBERS else None
+
+    @property
+    def prediction(self) -> Floats | None:
+        """(rows) the predictions of `label`; None without one."""
+        if self.outcome.task in NUMBERS:
+            return np.asarray(self.outcome.label + self.outcome.error)
+        probable = self.outcome.task in BINARY and self.outcome.link.probable
+        return self.outcome.probability[:, 0] if probable else None
+
+    @property
+    def loss(self) -> Floats:
+        """(rows) how bad each prediction is: the absolute error of a number, or what grows as the label becomes less
+        likely."""
+        if self.outcome.task in NUMBERS:
+            return np.abs(self.outcome.error)
+        if self.outcome.link.probable:
+            return log_losses(self.outcome)
+        return -self.outcome.label * self.outcome.score[:, 0]
+
+    def label_text(self, row: int) -> str:
+        """Return the label of a row."""
+        if self.scorer.labels.values is None:
+            return number(float(self.outcome.label[row]))
+        return self.scorer.labels.texts[int(self.outcome.class_label[row])]
+
+    def prediction_text(self, row: int) -> str:
+        """Return the prediction for a row."""
+        score = self.outcome.score[row : row + 1]
+        if self.scorer.default_output() == "value" and self.outcome.task in NUMBERS:
+            return f"{float(self.scorer.predicted(score, 'value')[0, 0]):.4g}"
+        chosen = int(self.outcome.class_predicted[row])
+        text = self.scorer.labels.texts[chosen]
+        if not self.outcome.link.probable:
+            return text
+        probability = self.outcome.probability[row]
+        likely = float(
+            probability[chosen] if len(probability) > 1 else probability[0] if chosen else 1 - probability[0]
+        )
+        return f"{text} ({likely:.1%})"
+
+
+def thresholds(outcome: Outcome) -> dict[str, Any]:
+    """Return how many rows with the positive one of two labels, and with the other one, have at least a score, for some
+    scores from the lowest on.
+
+    threshold : the scores, as probabilities if the loss has them; the last one is above all rows.
+    true, false : the numbers of rows with the positive and the negative label.
+    usual : the position of the threshold of the model.
+    """
+    score, positive, negative = outcome.ranking
+    rows = np.cumsum(positive + negative)
+    usual = int(np.searchsorted(score, outcome.link.threshold, side="right"))
+    chosen = np.searchsorted(rows, np.linspace(0, rows[-1], MOST_THRESHOLDS, endpoint=False), side="right")
+    chosen = np.unique([*chosen, min(usual, len(score) - 1), len(score)])
+    shown = outcome.link.prediction(score[:, None])[:, 0] if outcome.link.probable else score
+    above = [np.append(np.cumsum(of[::-1])[::-1], 0) for of in (positive, negative)]
+    return {
+        "threshold": [*shown[chosen[:-1]].tolist(), None],
+        "true": above[0][chosen].tolist(),
+        "false": above[1][chosen].tolist(),
+        "usual": int(np.searchsorted(chosen, usual)),
+    }
+
+
+def tenths(label: Floats, prediction: Floats) -> list[dict[str, float]]:
+    """Return, for each tenth of the rows by their prediction, the mean prediction and label, and the quartiles of the
+    residuals: label - prediction."""
+    parts = np.array_split(np.argsort(prediction, kind="stable"), min(10, len(label)))
+    found = []
+    for rows in parts:
+        low, middle, high = np.quantile(label[rows] - prediction[rows], (0.25, 0.5, 0.75)).tolist()
+        means = {"predicted": float(prediction[rows].mean()), "label": float(label[rows].mean())}
+        found.append({**means, "low": low, "middle": middle, "high": high})
+    return found
+
+
+def some(rows: int, most: int) -> NDArray[np.int32]:
+    """Return the numbers of some rows, in order; the same ones each time."""
+    every = np.arange(rows, dtype=np.int32)
+    return every if rows <= most else np.sort(np.random.default_rng(0).choice(every, most, replace=False))
+
+
+def important(rows: ScoredRows, explainer: Explainer, threads: int) -> dict[str, Any]:
+    """Return the figures of `fmcli.inspect.importance.ranked` for some of the rows."""
+    data = rows.data.take(some(rows.data.rows, MOST_EXPLAINED))
+    shares = Shares(rows.scorer, explainer.outputs)
+    shares.add(explainer.explain(data, threads=threads))
+    return ranked(shares, data, top=MOST_RANKED, threads=threads, seed=0)
+
+
+def examples(rows: ScoredRows, explainer: Explainer) -> list[Row]:
+    """Return some rows with the parts of their scores: the rows with the largest errors, and others, drawn from the
+    half with the smaller ones."""
+    order = np.argsort(-rows.loss, kind="stable").astype(np.int32)
+    others = order[len(order) // 2 :]
+    others = others[some(len(others), EXAMPLES)]
+    chosen = np.concatenate([order[: min(EXAMPLES, len(order) // 2)], others])
+    found, data = explainer.explain(rows.data.take(chosen)), []
+    for place, row in enumerate(chosen.tolist()):
+        entries = slice(*found.data.indptr[place : place + 2])
+        output = int(rows.outcome.class_predicted[row]) if explainer.outputs > 1 else 0
+        share, index = found.share[entries, output], found.data.index[entries]
+        best = largest(share, MOST_PARTS)
+        parts = dict(zip(map(str, rows.scorer.ids(index[best])), share[best].tolist(), strict=True))
+        if rest := len(share) - len(best):
+            parts[f"{rest} others"] = float(share.sum() - share[best].sum())
+        data.append(
+            {
+                "row": row + 1,
+                "label": rows.label_text(row),
+                "prediction": rows.prediction_text(row),
+                "base": float(found.base[output]),
+                "parts": parts,
+                "wrong": place < len(chosen) - len(others),
+            }
+        )
+    return data
+
+
+def with_classes(outcome: Outcome) -> bool:
+    """Return whether the rows have a predicted label, so that they are right or wrong."""
+    return outcome.task in (*BINARY, *CLASSES)
