@@ -76,8 +76,10 @@ def run(command, tmp_path):
 
 
 def shape(text: str) -> list[str]:
-    """Return the words of an output, with numbers masked, because they differ between machines and builds."""
-    return re.sub(r"[\d.,]*\d", "#", text).split()
+    """Return the words of an output, with numbers masked, because they differ between machines and builds, and without
+    the times at the ends of lines, which only slow steps have."""
+    timeless = re.sub(r"(?:, |  )[\d.,]+ s(?:, [\d.,]+ MB/s)?$", "", text, flags=re.M)
+    return re.sub(r"[\d.,]*\d", "#", timeless).split()
 
 
 @pytest.mark.parametrize("page", ["README", *(page for page, text in GUIDE.items() if BLOCK.search(text))])
@@ -119,8 +121,8 @@ def headings(page: str) -> list[str]:
 
 
 def test_the_readme_is_short_and_begins_with_what_a_visitor_wants():
-    lines = README.splitlines()
-    assert len(lines) <= 200
+    assert len(README.splitlines()) <= 120
+    assert len(README.split()) <= 900
     first = README[: README.index("## Guide")]
     for words in ("speed.svg", "pip install .", "fmcli train ", "fmcli predict ", "Compared with other tools"):
         assert words in first
