@@ -38,8 +38,8 @@ from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
+from fmcli.training.setup.ages import Ages, ages_of
 from fmcli.training.setup.chosen import held_of
-from fmcli.training.setup.decay import decay_of, decayed
 from fmcli.training.setup.named_columns import fields_of_sides, known_schema, named_of, with_sides
 from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
 
@@ -318,8 +318,8 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     paths, schema = inputs
     sides = fields_of_sides(choices, schema)
     table = read_unlabeled(paths, threads=form.threads)
-    counted, decay = not choices.weight_column, decayed_weights(choices, paths)
-    return observed(table.dataset, *sides, what, terms, counted=counted, decay=decay), schema, table.format
+    counted, ages = not choices.weight_column, logged_ages(choices, paths)
+    return observed(table.dataset, *sides, what, terms, counted=counted, ages=ages), schema, table.format
 
 
 def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
@@ -330,21 +330,21 @@ def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
     inputs = inputs_of(rows, replace(form, schema=read.schema))
     refuse(inputs is None, WITHOUT_TIMES)
     assert inputs is not None
-    weight = decayed_weights(choices, inputs[0])
-    assert weight is not None
-    return Data._of(multiplied(read.dataset, weight), read.names, read.format, read.schema)
+    ages = logged_ages(choices, inputs[0])
+    assert ages is not None
+    assert ages.weight is not None
+    return Data._of(multiplied(read.dataset, ages.weight), read.names, read.format, read.schema)
 
 
-def decayed_weights(choices: Choices, paths: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return the weights of the rows of tables by their age; None if all ages count the same. Raises BadInputError and
-    UsageError."""
-    if (decay := decay_of(choices)) is None:
-        return None
-    found = decayed(decay, paths)
-    LOG.info("%s", found.said)
-    if found.warning:
+def logged_ages(choices: Choices, paths: Sequence[str]) -> Ages | None:
+    """Return the times of the rows of tables and their weights by age, if the run needs times; else None. Raises
+    BadInputError and UsageError."""
+    found = ages_of(choices, paths)
+    if found and found.said:
+        LOG.info("%s", found.said)
+    if found and found.warning:
         warnings.warn(found.warning, stacklevel=2)
-    return found.weight
+    return found
 
 
 def has_weights(schema: Schema | None) -> bool:

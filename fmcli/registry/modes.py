@@ -17,7 +17,8 @@ from fmcli.registry.solvers import ALL_PAIRS_SOLVER, ROUNDS, SOLVERS
 from fmcli.registry.specs import Spec
 
 # Conditions that modes exclude, besides choices -> their words, in which choices stand as {name}.
-RANKING, SKIPPING, NO_HOLDOUT, HOLDOUT_GROUP = "ranking", "skipping", "no holdout", "groups"
+RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
+HOLDOUT_GROUP, HOLDOUT_ROWS = "groups", "groups of rows"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
 CROSS, TUNE = "cv", "tune"
 SEED_OF_SPLIT, FOLDS_IN_FILE, FOLDS = "seed of split", "folds in file", "folds of tune"
@@ -26,6 +27,7 @@ CONDITIONS = {
     SKIPPING: "{on_bad_line} skip",
     NO_HOLDOUT: "{holdout} 0",
     HOLDOUT_GROUP: "{holdout} group:.., time:.. or last-of:..",
+    HOLDOUT_ROWS: "{holdout} group:.. or last-of:..",
     RARE_SHARED: "{rare} share",
     BALANCED: "{class_weight} balanced",
     KIND_AND_SOLVER: "both {model} and {solver}",
@@ -225,7 +227,7 @@ MODES = (
             **dict.fromkeys(GROUP_PENALTIES, "all pairs have no such step"),
             "init_model": "an update knows the new pairs, and not all of them",
             "group_field": "groups are users",
-            HOLDOUT_GROUP: "pairs are held out by user (use {holdout} FRACTION, or last:FRACTION)",
+            HOLDOUT_ROWS: "pairs are held out by user (use {holdout} FRACTION, last:FRACTION or time:COL:FRACTION)",
             SKIPPING: "every row counts",
         },
         suboptions=("user", "item", "count", "unseen_weight", "l2_power"),

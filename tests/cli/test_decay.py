@@ -129,8 +129,8 @@ REFUSED = {
     "time:when:30q": (2, "there is no unit 'q'; there are: s, min, h, d, w, y"),
     "time:when:0d": (2, "'0' is not a positive number"),
     "time:when:1.2.3d": (2, "'1.2.3' is not a positive number"),
-    "time:when:30": (2, "are dates, whose half-life has a unit"),
-    "time:number:30d": (2, "are numbers, whose half-life has no unit"),
+    "time:when:30": (2, "'when' has dates, so the half-life has a unit"),
+    "time:number:30d": (2, "'number' has numbers, so the half-life has no unit"),
     "time:gap:30d": (65, "t.csv:9:24: found '', expected a date and time in the column 'gap'"),
     "time:whn:30d": (65, "there is no column 'whn'; did you mean when?"),
 }

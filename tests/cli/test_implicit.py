@@ -132,6 +132,45 @@ def test_the_metrics_are_those_of_all_unseen_items(run, log, tmp_path):
     assert 0.2 < np.mean(hits) < 1
 
 
+def held_out(run, path, *options):
+    """The metric of the held-out pairs, and that of popular items."""
+    return figures(run.ok("train", *SHORT, "--no-refit", *options, "-o", "m.fm", path).stderr, "ndcg@10")
+
+
+def test_the_latest_pairs_are_held_out(run, tmp_path, rng):
+    pairs = [(*pair, 3 * at) for at, pair in enumerate(plays(rng))]
+    ordered, mixed = (
+        table(tmp_path / name, rows, "user,film,when", "u{},f{},{}")
+        for name, rows in (("ordered.csv", pairs), ("mixed.csv", [pairs[at] for at in rng.permutation(len(pairs))]))
+    )
+    last = held_out(run, ordered)
+    assert held_out(run, mixed) != last
+    assert held_out(run, mixed, "--decay", "time:when:900000000000") == pytest.approx(last, abs=1e-3)
+    some = held_out(run, ordered, "--holdout", "last:0.9")
+    assert held_out(run, mixed, "--holdout", "time:when:0.9")[1] == pytest.approx(some[1], abs=0.1)
+    python = {"implicit": True, "user": "user", "item": "film", "rank": 4, "epochs": 8, "quick_search": False}
+    found, expected = (
+        fmcli.train(str(mixed), holdout="time:when:0.9", refit=False, **python),
+        fmcli.train(str(ordered), holdout="last:0.9", refit=False, **python),
+    )
+    assert sorted(found.users) == sorted(expected.users)
+
+
+def test_pairs_in_the_order_of_items_are_not_in_the_order_of_time(run, tmp_path, rng):
+    """In which the last one of each user would be one of the last items."""
+    pairs = plays(rng)
+    by_item = [*pairs, *((user, ITEMS) for user in range(USERS))]
+    one = table(tmp_path / "sorted.csv", sorted(by_item))
+    other = table(tmp_path / "mixed.csv", [*pairs, *((user, ITEMS) for user in range(USERS))])
+    done = run.ok("train", *SHORT, "-o", "m.fm", one)
+    assert "held-out pairs are random, not last" in done.stderr
+    assert figures(done.stderr, "ndcg@10")[1] > 0.05
+    done = run.ok("train", *SHORT, "-o", "m.fm", other)
+    assert "held-out pairs are random" not in done.stderr
+    assert figures(done.stderr, "ndcg@10")[1] < 0.05  # the last item has no other pair
+    assert held_out(run, one, "--holdout", "last:0.99")[1] < 0.05
+
+
 @pytest.mark.parametrize("count", ["--count", "--weight-column"])
 def test_repeated_pairs_add_up(run, log, tmp_path, rng, count):
     pairs = plays(rng)
@@ -383,6 +422,7 @@ REFUSED = {
     "without --implicit": (["--user", "user"], "--implicit"),
     "solver": ([*SIDES, "-s", "adagrad"], "needs -s cd"),
     "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm"),
+    "groups": ([*SIDES, "--holdout", "group:n:0.5"], "pairs are held out by user"),
     "group penalty": ([*SIDES, "--group-l1", "1"], "all pairs have no such step"),
     "neither": ([*SIDES, "--numeric", "n"], "'n' is neither of --user nor of --item"),
     "weights": ([*SIDES, "--count", "n", "--weight-column", "n"], "both give pairs a weight"),

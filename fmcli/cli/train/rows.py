@@ -26,8 +26,8 @@ from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
 from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
+from fmcli.training.setup.ages import Ages, ages_of
 from fmcli.training.setup.chosen import room_of
-from fmcli.training.setup.decay import decay_of, decayed
 from fmcli.training.setup.named_columns import fields_of_sides
 from fmcli.training.setup.observed import observed, pairs_in_words, terms_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
@@ -35,9 +35,6 @@ from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fmcli.choosing.cross_validation import FoldTraining
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
@@ -99,37 +96,36 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
         return stored_rows_of(log, request, bad)
     if request.choices.implicit:
         return observed_pairs(log, request)
-    decay = decayed_weights(log, request)
+    ages = logged_ages(log, request)
     table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
     data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
-    data = data if decay is None else multiplied(data, decay)
+    data = data if ages is None or ages.weight is None else multiplied(data, ages.weight)
     rows = RowsInMemory.of(data, table.labels or NUMBERS, known=known, own=is_read_once(request))
     if rows.count < data.rows:
         log.line(f"left out rows of weight 0: {data.rows - rows.count:,}")
     return rows, table.format
 
 
-def decayed_weights(log: Log, request: Request) -> NDArray[np.float64] | None:
-    """Return the weights of rows by their age; None if all ages count the same."""
-    if (decay := decay_of(request.choices)) is None:
-        return None
-    found = decayed(decay, request.inputs)
-    log.line(found.said)
-    if found.warning:
+def logged_ages(log: Log, request: Request) -> Ages | None:
+    """Return the times of rows and their weights by age, if the run needs times; else None."""
+    found = ages_of(request.choices, request.inputs)
+    if found and found.said:
+        log.line(found.said)
+    if found and found.warning:
         log.warning(found.warning)
-    return found.weight
+    return found
 
 
 def observed_pairs(log: Log, request: Request) -> tuple[Rows, str]:
     """Return observed pairs to train on, and their format."""
     choices, settings, begin = request.choices, request.settings, time.perf_counter()
-    sides, decay = fields_of_sides(choices, settings.table), decayed_weights(log, request)
+    sides, ages = fields_of_sides(choices, settings.table), logged_ages(log, request)
     log.progress(f"reading {request.inputs[0]}")
     table = read_unlabeled(request.inputs, format=choices.format, threads=settings.threads)
     log_read(log, request.inputs, table, time.perf_counter() - begin)
     counted = not choices.weight_column
     source, terms = name_of(request.inputs[0]), terms_of(choices)
-    rows = observed(table.dataset, *sides, source, terms, counted=counted, decay=decay)
+    rows = observed(table.dataset, *sides, source, terms, counted=counted, ages=ages)
     log.line(pairs_in_words(rows))
     return rows, table.format
 

@@ -14,7 +14,7 @@ from fmcli.errors import LEAVE_OUT, BadInputError, UsageError, called
 from fmcli.names import repeated
 from fmcli.registry.row_choices import LATIN_1, OF_TABLES, SEPARATOR
 from fmcli.text import names_in, shell_word
-from fmcli.training.setup.decay import decay_of
+from fmcli.training.setup.ages import decay_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices

@@ -21,6 +21,7 @@ from fmcli.training.setup.settings import HoldOut
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
+    from fmcli.training.setup.ages import Ages
 
 # The fields of entries of contexts and of items.
 OF_CONTEXT, OF_ITEM = 0, 1
@@ -53,7 +54,7 @@ class PairsInMemory(RowsInMemory):
         share of the contexts, a random pair unless it is the last one that is asked for."""
         random, context = generator(spec, HOLDOUT_STREAM), self.sides.context
         place = np.arange(len(context))
-        last_one = hold_out.last or (hold_out.share is None and self.in_order)
+        last_one = hold_out.last or hold_out.times or (hold_out.share is None and self.in_order)
         order = place if last_one else random.permutation(place)
         counts = np.bincount(context)
         last = np.empty(len(counts), dtype=np.intp)
@@ -94,16 +95,16 @@ def observed(
     terms: AllPairsTerms,
     *,
     counted: bool,
-    decay: NDArray[np.float64] | None = None,
+    ages: Ages | None = None,
 ) -> PairsInMemory:
-    """Return the pairs of rows, each once, at the place of its last row.
+    """Return the pairs of rows, each once, at the place of its last row: in time, or without times in order.
 
     users, items : the fields of the entries of contexts, and of items; other entries are left out.
     source : the name of the rows, for messages.
     terms : of PairsInMemory.
     counted : whether labels are counts, so pairs have the weight 1 + log(sum), or the sum if it is less than 1;
         otherwise the sum is the weight.
-    decay : (rows) multiplies labels, or None.
+    ages : the times of rows, and the decay of labels; None: not known.
 
     Raises BadInputError for a row without a context or without an item, for a feature of both, and for counts.
     """
@@ -135,14 +136,30 @@ def observed(
     )
     sides = PairsInMemory(pairs, terms=terms).sides
     code: NDArray[np.int64] = sides.context * int(sides.items.rows) + sides.item
-    _, last, place = np.unique(code[::-1], return_index=True, return_inverse=True)
+    by_time = np.arange(data.rows) if ages is None else np.argsort(ages.times, kind="stable")
+    _, last, place = np.unique(code[by_time[::-1]], return_index=True, return_inverse=True)
     last = data.rows - 1 - last
-    count = count if decay is None else count * decay
-    total, order = np.bincount(place, count[::-1]), np.argsort(last)
+    count = count if ages is None or ages.weight is None else count * ages.weight
+    total, order = np.bincount(place, count[by_time[::-1]]), np.argsort(last)
     weight = np.where(total < 1, total, 1 + np.log(total)) if counted else total
-    rows: RowNumbers = last[order].astype(np.int32)
+    rows: RowNumbers = by_time[last[order]].astype(np.int32)
     each = pairs.take(rows).changed(weight=np.ascontiguousarray(weight[order]))
-    return PairsInMemory(each, own=True, terms=terms)
+    in_order = ages is not None or not are_in_order_of_items(sides.context[rows], sides.item[rows])
+    return PairsInMemory(each, own=True, terms=terms, in_order=in_order)
+
+
+def are_in_order_of_items(context: NDArray[np.int64], item: NDArray[np.int64]) -> bool:
+    """Return whether the pairs of all contexts are in one order of the items, such as that of their ids, which then is
+    no order of time: no items follow each other in a circle. context, item : (pairs) numbers."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    place = np.argsort(context, kind="stable")
+    same = context[place[1:]] == context[place[:-1]]
+    before, after = item[place[:-1]][same], item[place[1:]][same]
+    items = int(item.max()) + 1
+    follows = coo_array((np.ones(len(before), dtype=np.int8), (before, after)), shape=(items, items))
+    return bool(connected_components(follows, connection="strong", return_labels=False) == items)
 
 
 def terms_of(choices: Choices) -> AllPairsTerms:
@@ -158,4 +175,5 @@ def pairs_in_words(rows: PairsInMemory) -> str:
     return (
         f"{rows.count:,} different pairs of {sides.contexts.rows:,} users and {sides.items.rows:,} items, "
         f"{100 * rows.count / every:.3g} % of all"
+        + ("" if rows.in_order else "; each user's are in one order of items, so held-out pairs are random, not last")
     )

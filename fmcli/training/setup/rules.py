@@ -9,6 +9,7 @@ from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import (
     BALANCED,
     HOLDOUT_GROUP,
+    HOLDOUT_ROWS,
     KIND_AND_SOLVER,
     NO_HOLDOUT,
     RANKING,
@@ -59,6 +60,7 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         "scale": values["scale"] != "none",
         NO_HOLDOUT: held.share == 0,
         HOLDOUT_GROUP: held.column,
+        HOLDOUT_ROWS: held.column and not held.times,
         RARE_SHARED: settings.share_rare,
         BALANCED: choices.class_weight == BALANCED_WEIGHTS,
         KIND_AND_SOLVER: choices.model and choices.solver,

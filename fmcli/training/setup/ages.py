@@ -1,4 +1,4 @@
-"""Weights of rows that halve with their age."""
+"""The times of rows, and weights that halve with age."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fmcli.errors import BadInputError, UsageError, called
+from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,17 +40,31 @@ class Decay(NamedTuple):
     text: str
 
 
-class Decayed(NamedTuple):
-    """The decayed weights of rows.
+class Ages(NamedTuple):
+    """The times of rows, and what follows from them.
 
-    weight : float64 (rows), 1 at the newest time.
+    times : float64 (rows), increasing with time.
+    weight : float64 (rows), decayed, 1 at the newest time; None: all times count the same.
     said : the times and weights in words.
     warning : if the newest time is later than now, else "".
     """
 
-    weight: NDArray[np.float64]
-    said: str
-    warning: str
+    times: NDArray[np.float64]
+    weight: NDArray[np.float64] | None = None
+    said: str = ""
+    warning: str = ""
+
+
+def ages_of(choices: Choices, inputs: Sequence[str]) -> Ages | None:
+    """Return the times of the rows of tables, if weights decay, or the latest of observed pairs are held out; else
+    None. This takes another pass over the tables. Raises BadInputError and UsageError."""
+    decay, held = decay_of(choices), held_of(choices)
+    found = None if decay is None else decayed(decay, inputs)
+    if not (choices.implicit and held.times) or (decay and decay.column == held.column):
+        return found
+    assert held.column is not None
+    times, _ = times_of(inputs, held.column, "holdout")
+    return Ages(times) if found is None else found._replace(times=times)
 
 
 def decay_of(choices: Choices) -> Decay | None:
@@ -72,36 +87,49 @@ def decay_of(choices: Choices) -> Decay | None:
     return Decay(found["column"], half_life, bool(unit), text)
 
 
-def decayed(decay: Decay, inputs: Sequence[str]) -> Decayed:
-    """Return the weights of the rows of tables, by another pass over them. Raises BadInputError for rows without a
-    time, and UsageError for inputs without times, or with times of another unit."""
+def times_of(inputs: Sequence[str], column: str, option: str) -> tuple[NDArray[np.float64], bool]:
+    """Return (rows) the times in a column of tables, and whether they are dates and times, in seconds, and not numbers.
+
+    option : what needs the times, for messages.
+
+    Raises BadInputError for rows without a time, and UsageError for inputs without times.
+    """
     import numpy as np
 
     from fmcli.data.tables.reading import TableSource
     from fmcli.data.text.sources import FileRange, name_of
     from fmcli.prepare.keyed import Source
 
-    flag, pieces = called("decay"), []
+    pieces, dated = [], set()
     for table in inputs:
         if not isinstance(table, TableSource):
-            raise UsageError(f"{name_of(table)} is not a table, and other rows have no column of times for {flag}")
+            raise UsageError(
+                f"{name_of(table)} is not a table, and other rows have no column of times: {called(option)}"
+            )
         if table == "-":
-            raise UsageError(f"{flag} needs the newest time before the rows, and standard input is read once")
-        extent = FileRange(str(table), frame=table.frame, used=frozenset([decay.column]))
-        for _, buffer, keys in Source(extent, time=decay.column, header=True, form=table.schema).keyed():
+            raise UsageError(f"{called(option)} needs all times before the rows, and standard input is read once")
+        extent = FileRange(str(table), frame=table.frame, used=frozenset([column]))
+        for _, _, keys in Source(extent, time=column, header=True, form=table.schema).keyed():
             assert keys.times is not None
             pieces.append(keys.times)
-            if len(keys.times) and keys.dated != decay.dated:
-                kind = "dates" if keys.dated else "numbers"
-                unit = (
-                    f"a unit: one of {', '.join(UNITS)}" if keys.dated else "no unit: it counts in that of the numbers"
-                )
-                raise UsageError(
-                    f"{flag} {decay.text}: the times of {buffer.name} are {kind}, whose half-life has {unit}"
-                )
-    times = np.concatenate([np.empty(0), *pieces])
-    if not len(times):
+            dated |= {keys.dated} if len(keys.times) else set()
+    if len(dated) > 1:
+        raise BadInputError(f"the column {column!r} has dates in one table, and numbers in another")
+    if not dated:
         raise BadInputError("there are no rows to train on")
+    return np.concatenate(pieces), dated.pop()
+
+
+def decayed(decay: Decay, inputs: Sequence[str]) -> Ages:
+    """Return the times and weights of the rows of tables. Raises BadInputError and UsageError as `times_of` does, and
+    UsageError for times of another unit."""
+    import numpy as np
+
+    times, dated = times_of(inputs, decay.column, "decay")
+    if dated != decay.dated:
+        unit = f"a unit: one of {', '.join(UNITS)}" if dated else "no unit: it counts in the unit of the numbers"
+        kind = "dates" if dated else "numbers"
+        raise UsageError(f"{called('decay')} {decay.text}: {decay.column!r} has {kind}, so the half-life has {unit}")
     age = (times.max() - times) / decay.half_life
     weight = np.exp2(-np.minimum(age, MOST_HALVINGS))
     newest, oldest = (shown(float(one), decay) for one in (times.max(), times.min()))
@@ -112,7 +140,7 @@ def decayed(decay: Decay, inputs: Sequence[str]) -> Decayed:
     )
     late = decay.dated and times.max() > time.time()
     warning = f"the newest time of {decay.column!r} is {newest}, which is later than now" if late else ""
-    return Decayed(weight, said, warning)
+    return Ages(times, weight, said, warning)
 
 
 def shown(when: float, decay: Decay) -> str:
