@@ -93,11 +93,13 @@ class AllPairsDescent(CoordinateDescent):
         return PairUpdater(self.descent)
 
     def _sweeps(self, number: int) -> list[Sweep]:
-        """Return a sweep over the features of contexts, and one over features of items."""
+        """Return a sweep over the features of contexts, and one over features of items. Features that many parts have
+        come first: ids get what is left, so that parts without pairs, which have only such features, have scores."""
         each, columns = rows_of_feature(self.model, number), self.descent.columns[number]
         order = self._order(number, columns)
         sides = [order]
         if self.model.layout[number].by_feature:
+            order = order[np.argsort(-np.diff(columns.indptr)[order], kind="stable")]
             sides = [order[self.of_items[order // each] == side] for side in (CONTEXTS, ITEMS)]
         return [self._sweep(number, some, columns, self.data.rows, None) for some in sides]
 

@@ -2,12 +2,15 @@
 // score t and, as its cache, its factors B. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv
 // + x dw.
 
-#include "fmcli/base/vector.h"
+#include "fmcli/base/runs.h"
 #include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/coordinate/kernels.h"
 #include "fmcli/solvers/coordinate/relation_rows.inl"
 
 namespace {
+
+typedef double Double4 __attribute__((vector_size(4 * sizeof(double))));
+
 
 // How many pairs ahead the other part's state is prefetched.
 constexpr ptrdiff_t PAIRS_AHEAD = 6;
@@ -41,37 +44,55 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
                           double* G) {
     const ColumnView& v = *view;
     const SampleStates& parts = pairs->parts;
-    const ptrdiff_t lanes = v.lanes, size = lanes + v.weight;
-    real* const q = room + 2 * PAIRS_AT_ONCE;
-    real *const slopes = room, *const shares = room + PAIRS_AT_ONCE;
+    real *const slopes = room, *const shares = room + PAIRS_AT_ONCE, *const q = room + 2 * PAIRS_AT_ONCE;
     ptrdiff_t n = 0;
+    const auto add = [&] {
+        gram(q, v.apart, n, v.lanes + v.weight, slopes, shares, r, G);
+        n = 0;
+    };
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const ptrdiff_t part = v.sample[i], end = pairs->begin[part + 1];
-        const real x = v.value[i];
         const real* const B = cache_in(&parts, part, 0);
+        const real x = v.value[i];
         real* const score = scores_of(*pairs, part);
-        const double t = scores_in(&parts, part)[0];
-        real others[MOST_LANES];  // of the part: x (B - x v)
-        for (ptrdiff_t f = 0; f < lanes; ++f) others[f] = x * (B[v.at + f] - x * row[v.at + f]);
-        for (ptrdiff_t e = pairs->begin[part]; e < end; ++e) {
-            const real* const factors = cache_in(&parts, pairs->other[e], 0);
+        for (ptrdiff_t e = pairs->begin[part], stop; e < end; e = stop) {
+            stop = e + PAIRS_AT_ONCE - n < end ? e + PAIRS_AT_ONCE - n : end;
+            const int32_t* const other = pairs->other + e;
+            const ptrdiff_t count = stop - e;
             if (v.at == 0) {
-                if (e + PAIRS_AHEAD < end) prefetch_part(parts, pairs->other[e + PAIRS_AHEAD]);
-                score[e] = (real)(t + scores_in(&parts, pairs->other[e])[0]) + product(B, factors, parts.reals);
+                const double t = scores_in(&parts, part)[0];
+                for (ptrdiff_t m = 0; m < count; ++m) {
+                    if (e + m + PAIRS_AHEAD < end) prefetch_part(parts, other[m + PAIRS_AHEAD]);
+                    score[e + m] = (real)(t + scores_in(&parts, other[m])[0]) +
+                                   product(B, cache_in(&parts, other[m], 0), parts.reals);
+                }
             }
-            slopes[n] = pairs->share[e] * (score[e] - 1);
-            shares[n] = pairs->share[e];
-            real* const to = q + n * v.apart;
-            for (ptrdiff_t f = 0; f < lanes; f += LANES)
-                store(to + f, load<Vec4>(others + f) + x * load<Vec4>(factors + v.at + f));
-            if (v.weight) to[lanes] = x;
-            if (++n == PAIRS_AT_ONCE) {
-                gram(q, v.apart, n, size, slopes, shares, r, G);
-                n = 0;
+            for (ptrdiff_t m = 0; m < count; ++m) {
+                slopes[n + m] = pairs->share[e + m] * (score[e + m] - 1);
+                shares[n + m] = pairs->share[e + m];
             }
+            real* const first = q + n * v.apart;
+            by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+                using V = typename decltype(run)::Vector;
+                constexpr int N = decltype(run)::count;
+                V own[N];  // the derivative without the other part
+                for (int m = 0; m < N; ++m) {
+                    const ptrdiff_t f = v.at + at + m * width<V>;
+                    own[m] = x * (load<V>(B + f) - x * load<V>(row + f));
+                }
+                for (ptrdiff_t p = 0; p < count; ++p) {
+                    const real* const factors = cache_in(&parts, other[p], 0) + v.at + at;
+                    for (int m = 0; m < N; ++m)
+                        store(first + p * v.apart + at + m * width<V>, own[m] + x * load<V>(factors + m * width<V>));
+                }
+            });
+            if (v.weight)
+                for (ptrdiff_t p = 0; p < count; ++p) first[p * v.apart + v.lanes] = x;
+            n += count;
+            if (n == PAIRS_AT_ONCE) add();
         }
     }
-    if (n) gram(q, v.apart, n, size, slopes, shares, r, G);
+    if (n) add();
 }
 
 // The scores of the pairs of a feature's parts take a step; change[i] is that of the i-th part's own score.
@@ -106,29 +127,95 @@ double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_
 }
 
 // The same for all pairs of a feature's parts: the parts of a side share the curvature K, and the slope of a part is
-// K (B, t) + offset. `room` (2 width) is work space.
-void all_pairs_bound(const ColumnView* view, const SampleStates* parts, const real* row, const double* K,
-                     const double* offset, double* room, double* r, double* G) {
+// K (B, t) + offset.
+void all_pairs_bound(const ColumnView* view, const SampleStates* parts, const real* row, const real* K, const real* offset,
+                     double* r, double* G) {
     const ColumnView& v = *view;
-    const ptrdiff_t width = parts->reals + 1;
-    double *const now = room, *const slope = room + width;
+    const ptrdiff_t lanes = parts->reals, width = lanes + 1;
+    const real* const of_weight = K + lanes * width;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real* const B = cache_in(parts, v.sample[i], 0);
-        for (ptrdiff_t f = 0; f < width - 1; ++f) now[f] = B[f];
-        now[width - 1] = scores_in(parts, v.sample[i])[0];
-        const auto fill = [&](ptrdiff_t f) {
-            const double* const of = K + f * width;
-            double sums[4] = {};
-            ptrdiff_t g = 0;
-            for (; g + 4 <= width; g += 4)
-                for (int lane = 0; lane < 4; ++lane) sums[lane] += of[g + lane] * now[g + lane];
-            for (; g < width; ++g) sums[0] += of[g] * now[g];
-            slope[f] = offset[f] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-        };
-        for (ptrdiff_t f = v.at; f < v.at + v.lanes; ++f) fill(f);
-        fill(width - 1);
-        add_row_bound(v, {now, slope, K}, v.value[i], row, width, r, G);
+        const real t = (real)scores_in(parts, v.sample[i])[0];
+        real slope[MOST_LANES];
+        by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+            using V = typename decltype(run)::Vector;
+            constexpr int N = decltype(run)::count;
+            const real* const of = K + v.at + at;
+            V sums[N], others[N] = {};
+            for (int m = 0; m < N; ++m)
+                sums[m] = load<V>(offset + v.at + at + m * ::width<V>) + t * load<V>(of_weight + v.at + at + m * ::width<V>);
+            for (ptrdiff_t g = 0; g < lanes; g += 2)
+                for (int m = 0; m < N; ++m) {
+                    sums[m] += B[g] * load<V>(of + g * width + m * ::width<V>);
+                    others[m] += B[g + 1] * load<V>(of + (g + 1) * width + m * ::width<V>);
+                }
+            for (int m = 0; m < N; ++m) store(slope + at + m * ::width<V>, sums[m] + others[m]);
+        });
+        const real own = offset[lanes] + t * of_weight[lanes] + product(B, of_weight, lanes);
+        add_row_bound(v, RowQuadratic<real>{B, slope - v.at, own, K}, v.value[i], row, width, r, G);
     }
+}
+
+// A symmetric system of up to 4 N equations: `right` and, on and above the diagonal, `rows`, with zeros behind `width`.
+template <int N>
+struct System {
+    Double4 rows[4 * N][N] = {};
+    double right[4 * N] = {}, inverse[4 * N] = {};  // of the diagonal; 0 where the coordinates before determine one
+
+    double* row(ptrdiff_t f) { return reinterpret_cast<double*>(rows[f]); }
+
+    // Eliminate coordinates 4 B .. 4 B + 3, and the ones behind; vectors before the B-th are not needed any more.
+    template <int B>
+    void eliminate(ptrdiff_t width) {
+        if constexpr (B < N) {
+            for (ptrdiff_t f = 4 * B; f < 4 * B + 4 && f < width; ++f) {
+                const double curvature = row(f)[f];
+                inverse[f] = curvature > inverse[f] ? 1 / curvature : 0;
+                for (ptrdiff_t g = f + 1; g < width; ++g) {
+                    const double share = row(f)[g] * inverse[f];
+                    right[g] -= share * right[f];
+#pragma GCC unroll 8
+                    for (int h = B; h < N; ++h) rows[g][h] -= share * rows[f][h];
+                }
+            }
+            eliminate<B + 1>(width);
+        }
+    }
+
+    // The solution replaces the right side.
+    void solve(ptrdiff_t width) {
+        eliminate<0>(width);
+        for (ptrdiff_t f = width - 1; f >= 0; --f) {
+            right[f] *= inverse[f];
+            for (ptrdiff_t g = 0; g < f; ++g) right[g] -= row(g)[f] * right[f];
+        }
+    }
+};
+
+template <int N>
+void solve_for_step(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,
+                    double* step) {
+    constexpr double LEAST_SHARE = 1e-9;  // of a coordinate's curvature: less is rounding
+    System<N> system;
+    for (ptrdiff_t f = 0; f < width; ++f) {
+        double* const row = system.row(f);
+        for (ptrdiff_t g = f; g < width; ++g) row[g] = G[f * width + g];
+        row[f] += strength[f].l2;
+        system.inverse[f] = LEAST_SHARE * row[f];
+        system.right[f] = -r[f] - strength[f].l2 * phi[f];
+    }
+    system.solve(width);
+    for (ptrdiff_t f = 0; f < width; ++f) step[f] = system.right[f];
+}
+
+// The step to the minimum of <r, s> + s'Gs/2 plus the l2 penalty of phi + s; G is read on and above the diagonal. False,
+// without a step, if there is an l1 penalty.
+bool exact_step(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,
+                double* step) {
+    for (ptrdiff_t f = 0; f < width; ++f)
+        if (strength[f].l1 > 0) return false;
+    (width > MOST_LANES ? solve_for_step<5> : solve_for_step<4>)(width, r, G, phi, strength, step);
+    return true;
 }
 
 }  // namespace

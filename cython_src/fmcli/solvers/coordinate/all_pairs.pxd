@@ -12,11 +12,11 @@ cdef class AllPairs(Descent):
     cdef readonly Py_ssize_t width  # the factors of a part, and its weight
     cdef readonly object links
     cdef ObservedPairs observed
-    cdef object numbers      # curvature and offset of each side
-    cdef object pair_memory
+    cdef object numbers  # curvature and offset of each side
+    cdef tuple memory_of_pairs  # their scores, and `numbers` in reals
     cdef list fresh          # whether these numbers of a side are those of the other side's parts as they are
-    cdef double* curvature[2]
-    cdef double* offset[2]
+    cdef real* curvature[2]
+    cdef real* offset[2]
 
     cdef Py_ssize_t first(self, int side)
 
@@ -24,5 +24,4 @@ cdef class AllPairs(Descent):
 cdef class PairUpdater(CoordinateUpdater):
     cdef AllPairs all_pairs
     cdef object room_memory
-    cdef real* room        # of observed_pairs_bound
-    cdef double* row_room  # of all_pairs_bound
+    cdef real* room  # of observed_pairs_bound

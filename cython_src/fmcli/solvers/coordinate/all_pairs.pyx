@@ -54,7 +54,7 @@ cdef class AllPairs(Descent):
         self, Model model, Penalty penalty, Dataset parts not None, links, double strength,
         Parameters holds=None, Parameters pulls=None
     ):
-        cdef double[:, :, ::1] numbers
+        cdef real[:, :, ::1] numbers
         cdef real[::1] score
         cdef const int64_t[::1] begin = links.begin
         cdef const int32_t[::1] other = links.other
@@ -73,9 +73,10 @@ cdef class AllPairs(Descent):
             if not layout.by_feature:
                 self.columns[b] = of_all(self.contexts)
         self.width = (<ColumnModel>model).cache_size(parts) + 1
-        numbers = np.zeros((2, self.width + 1, self.width))
+        shape = 2, self.width + 1, self.width
+        numbers = np.zeros(shape, dtype=REAL_TYPE)
         score = np.empty(links.count, dtype=REAL_TYPE)
-        self.numbers, self.pair_memory, self.fresh = np.asarray(numbers), score, [False, False]
+        self.numbers, self.memory_of_pairs, self.fresh = np.zeros(shape), (score, np.asarray(numbers)), [False, False]
         for side in range(2):
             self.curvature[side], self.offset[side] = &numbers[side, 0, 0], &numbers[side, self.width, 0]
         self.observed.begin, self.observed.other, self.observed.share = &begin[0], &other[0], &share[0]
@@ -85,7 +86,7 @@ cdef class AllPairs(Descent):
     def pairs_needed(ColumnModel model not None, Dataset parts not None, Py_ssize_t count):
         """Return the bytes of so many pairs, of what the sides share, and of temporary products."""
         width = model.cache_size(parts) + 1
-        shared = (4 * (width + 1) * width + 3 * ROWS_AT_ONCE * width) * np.dtype(np.float64).itemsize
+        shared = (6 * (width + 1) * width + 3 * ROWS_AT_ONCE * width) * np.dtype(np.float64).itemsize
         return shared + count * REAL_TYPE.itemsize
 
     def seen(self, int side):
@@ -130,6 +131,7 @@ cdef class AllPairs(Descent):
             curvature += some.T @ some
             offset += own @ some
         self.numbers[side] *= self.strength
+        self.memory_of_pairs[1][side] = self.numbers[side]
         self.fresh[side] = True
 
     # The first part of a side; of side 2, the number of all parts.
@@ -158,12 +160,11 @@ cdef class PairUpdater(CoordinateUpdater):
 
     def __init__(self, AllPairs descent):
         cdef real[::1] numbers
-        cdef double[::1] room
         CoordinateUpdater.__init__(self, descent)
         self.all_pairs, self.summed_apart = descent, PARTS_AT_ONCE
         descent.observed.parts = descent.states  # which are allocated by now
-        numbers, room = allocate(PAIRS_AT_ONCE * (2 + descent.width + 2 * LANES)), np.zeros(2 * descent.width)
-        self.room_memory, self.room, self.row_room = (numbers, room), &numbers[0], &room[0]
+        self.room_memory = numbers = allocate(PAIRS_AT_ONCE * (2 + descent.width + 2 * LANES))
+        self.room = &numbers[0]
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
         """Compute (B, t) of the parts start:stop from the parameters."""
@@ -205,8 +206,26 @@ cdef class PairUpdater(CoordinateUpdater):
                 &chunk, &self.all_pairs.observed, self.current.body, self.room, self.quadratic.r, self.quadratic.G)
             kernels.all_pairs_bound(
                 &chunk, &self.descent.states, self.current.body, self.all_pairs.curvature[side],
-                self.all_pairs.offset[side], self.row_room, self.quadratic.r, self.quadratic.G)
+                self.all_pairs.offset[side], self.quadratic.r, self.quadratic.G)
             at += chunk.n
+
+    # The objective is the quadratic itself, so the step needs no check.
+    cdef void update_slice(self, const ColumnView* v) noexcept nogil:
+        self.load(v)
+        self.bound_loss(v, 0, v.n)
+        self.add_holds(v)
+        self.solve(v)
+        if self.round_step(v):
+            self.apply_step(v, 0, v.n)
+            self.take_step(v)
+
+    # The step, exactly if there is no l1 penalty: it takes less time than sweeps over the coordinates.
+    cdef void solve(self, const ColumnView* v) noexcept nogil:
+        if not kernels.exact_step(
+                self.quadratic.width, self.quadratic.r, self.quadratic.G, self.quadratic.phi, self.quadratic.strength,
+                self.quadratic.step):
+            self.quadratic.complete()
+            self.quadratic.minimize()
 
     # The view's parts begin .. end - 1 take the step, and the scores of their pairs, which the next slice needs.
     cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:

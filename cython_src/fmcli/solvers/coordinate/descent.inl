@@ -17,15 +17,19 @@ struct GramSums {
     double *r, *G;
 };
 
-// G += sum_i s_i q_i q_i^T in a square tile of the width of V; on the diagonal, also r += sum_i g_i q_i and, with LAST,
-// the tile's slice of the column of the last parameter, at `last`.
+// The most samples of one call.
+constexpr ptrdiff_t GRAM_SAMPLES = 64;
+
+// G += sum_i s_i q_i q_i^T in a square tile of the width of V, whose rows' s_i q_i are in `left`; on the diagonal, also
+// r += sum_i g_i q_i and, with LAST, the tile's slice of the column of the last parameter, at `last`. Numbers of `left`
+// are read one by one, which is faster than to take them from a vector.
 template <class V, bool DIAGONAL, bool LAST>
-inline void gram_tile(const GramSums& x, ptrdiff_t row, ptrdiff_t col, ptrdiff_t last) {
+inline void gram_tile(const GramSums& x, const real* left, ptrdiff_t row, ptrdiff_t col, ptrdiff_t last) {
     constexpr int W = ::width<V>;
     V sums[W] = {}, slopes = {}, lasts = {};
-    for (ptrdiff_t i = 0; i < x.n; ++i) {
+    for (ptrdiff_t i = 0; i < x.n; ++i, left += W) {
         const real* const q = x.q + i * x.apart;
-        const V right = load<V>(q + col), left = load<V>(q + row) * x.s[i];
+        const V right = load<V>(q + col);
 #pragma GCC unroll 8
         for (int f = 0; f < W; ++f) sums[f] += left[f] * right;
         if (DIAGONAL) slopes += x.g[i] * right;
@@ -41,9 +45,12 @@ inline void gram_tile(const GramSums& x, ptrdiff_t row, ptrdiff_t col, ptrdiff_t
 
 template <class V, bool LAST>
 void gram_of(const GramSums& x, ptrdiff_t lanes) {
+    real left[GRAM_SAMPLES * width<V>];
     for (ptrdiff_t row = 0; row < lanes; row += width<V>) {
-        gram_tile<V, true, LAST>(x, row, row, lanes);
-        for (ptrdiff_t col = row + width<V>; col < lanes; col += width<V>) gram_tile<V, false, false>(x, row, col, lanes);
+        for (ptrdiff_t i = 0; i < x.n; ++i) store(left + i * width<V>, load<V>(x.q + i * x.apart + row) * x.s[i]);
+        gram_tile<V, true, LAST>(x, left, row, row, lanes);
+        for (ptrdiff_t col = row + width<V>; col < lanes; col += width<V>)
+            gram_tile<V, false, false>(x, left, row, col, lanes);
     }
 }
 

@@ -45,8 +45,11 @@ typedef struct CoordinateKernels {
                                  double* G);
     void (*observed_pairs_step)(const ColumnView* v, const ObservedPairs* pairs, const real* step, const double* change);
     double (*observed_pairs_loss)(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_t stop);
-    void (*all_pairs_bound)(const ColumnView* v, const SampleStates* parts, const real* row, const double* K,
-                            const double* offset, double* room, double* r, double* G);
+    void (*all_pairs_bound)(const ColumnView* v, const SampleStates* parts, const real* row, const real* K,
+                            const real* offset, double* r, double* G);
+    // step (width) <- to the minimum of <r, s> + s'Gs/2 plus the l2 penalty of phi + s; false if there is an l1 penalty.
+    bool (*exact_step)(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,
+                       double* step);
 } CoordinateKernels;
 
 #endif

@@ -22,29 +22,32 @@ struct RelationRow {
           curvature(now + 2 * width) {}
 };
 
-// The quadratic of a row of a table: the row as it is now, the slope and the curvature by it.
+// The quadratic of a row of a table: the row as it is now; the slope by its factors, and by its weight; the curvature.
+template <class Number>
 struct RowQuadratic {
-    const double* now;
-    const double* slope;
-    const double* curvature;
+    const Number* now;
+    const Number* slope;
+    Number of_weight;
+    const Number* curvature;
 };
 
 // Add to r and, on and above the diagonal, to G of a slice (QuadraticBound), of at most MOST_LANES factors, what a table
 // row contributes in which the feature has the value x.
-inline void add_row_bound(const ColumnView& v, const RowQuadratic& b, double x, const real* row, ptrdiff_t width,
+template <class Number>
+inline void add_row_bound(const ColumnView& v, const RowQuadratic<Number>& b, double x, const real* row, ptrdiff_t width,
                           double* r, double* G) {
     const ptrdiff_t last = width - 1, size = v.lanes + v.weight;
     double h[MOST_LANES], mixed[MOST_LANES];
-    const double square = x * x, slope = b.slope[last];
+    const double square = x * x, slope = b.of_weight;
     const double curvature = b.curvature[last * width + last];
-    const double* const of_weight = b.curvature + last * width + v.at;
+    const Number* const of_weight = b.curvature + last * width + v.at;
     for (ptrdiff_t f = 0; f < v.lanes; ++f) {
         h[f] = b.now[v.at + f] - x * row[v.at + f];
         mixed[f] = of_weight[f] + h[f] * curvature;
         r[f] += x * (b.slope[v.at + f] + h[f] * slope);
     }
     for (ptrdiff_t f = 0; f < v.lanes; ++f) {
-        const double* const between = b.curvature + (v.at + f) * width + v.at;
+        const Number* const between = b.curvature + (v.at + f) * width + v.at;
         for (ptrdiff_t g = 0; g < v.lanes; ++g)
             G[f * size + g] += square * (between[g] + h[f] * of_weight[g] + mixed[f] * h[g]);
         if (v.weight) G[f * size + v.lanes] += square * mixed[f];
@@ -60,7 +63,7 @@ void relation_row_bound(const ColumnView* view, const real* row, ptrdiff_t width
     const ColumnView& v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const RelationRow b(v, i, width);
-        add_row_bound(v, {b.now, b.slope, b.curvature}, v.value[i], row, width, r, G);
+        add_row_bound(v, RowQuadratic<double>{b.now, b.slope, b.slope[width - 1], b.curvature}, v.value[i], row, width, r, G);
     }
 }
 
