@@ -94,7 +94,7 @@ def test_shell_blocks(run, page, tmp_path):
 
 def test_there_are_blocks_that_install_run_and_test():
     text = "".join(block for block, _ in BLOCKS)
-    for line in ("pip install . && fmcli train sample_data/", "&& python -m pytest", "fmcli predict ", "fmcli export "):
+    for line in ("pip install . && fmcli train sample_data/", "&& python -m pytest", "fmcli predict ", "fmcli report "):
         assert line in text
     assert [bool(shown) for _, shown in BLOCKS].count(True) == 1
 
