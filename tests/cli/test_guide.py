@@ -10,7 +10,7 @@ import click
 import pytest
 
 from fmcli.cli import COMMANDS, group
-from fmcli.cli.pages.guide import as_text, page, topics
+from fmcli.cli.pages.guide import as_text, page, sections, topics
 from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -65,8 +65,6 @@ def test_help_of_a_kind_is_its_section(fmcli):
 @pytest.mark.parametrize(
     ("word", "first"),
     [
-        ("csv", "data +Tables, splits and negatives"),
-        ("CSV", "data +Tables, splits and negatives"),
         ("adagrad", "solvers "),
         ("cd", "solvers "),
         ("bpr", "losses "),
@@ -98,8 +96,44 @@ def test_help_of_a_word_that_no_page_has_is_refused(fmcli, word):
     assert f"there is no topic {word.strip()!r}; there are: choosing, coming-from, data" in done.stderr
 
 
-def test_help_of_a_command_is_its_help(fmcli):
-    assert fmcli("help", "export").stdout == fmcli("export", "--help").stdout
+@pytest.mark.parametrize(
+    ("word", "first", "topic"),
+    [
+        ("imbalance", "WEIGHTS", "training"),
+        ("dates", "DATES AND TIMES", "tables"),
+        ("missing values", "MISSING VALUES", "tables"),
+        ("csv", "TABLES", "tables"),
+        ("CSV", "TABLES", "tables"),
+        ("regression", "LOSSES, PENALTIES AND METRICS", "losses"),
+        ("quick start", "TRAINING", "training"),
+        ("cron", "A NIGHTLY JOB", "operators"),
+        ("gpu", "GPU", "performance"),
+        ("windows", "INSTALLATION", "operators"),
+    ],
+)
+def test_help_of_a_word_of_users_is_the_section_that_has_this_word_beside_its_heading(fmcli, word, first, topic):
+    done = fmcli("help", word)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{first}\n\n")
+    assert done.stdout.endswith(f"\n\nFrom: fmcli help {topic}\n")
+    assert "<!--" not in done.stdout
+
+
+@EVERY_TOPIC
+def test_every_comment_with_words_of_users_is_below_a_heading(topic):
+    assert len(re.findall("<!-- also:", page(topic))) == len(re.findall(r"^#.*\n\n<!-- also: \S", page(topic), re.M))
+
+
+def test_words_of_users_are_those_of_one_section():
+    words = [name for section in sections() if section.topic != "options" for name in section.names[1:]]
+    assert len(set(words)) == len(words)
+    assert not set(words) & set(topics())
+
+
+def test_help_of_a_command_is_its_help_and_names_its_page(fmcli):
+    pages = {"recommend": "recommending", "train": "training", "evaluate": "evaluation", "export": "model-file"}
+    for name, topic in pages.items():
+        assert fmcli("help", name).stdout == f"{fmcli(name, '--help').stdout}\nGuide: fmcli help {topic}\n"
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_the_names_of_metrics_are_theirs():
 def test_no_line_is_wider_than_the_terminal(run, columns):
     """Except for command lines, which are not broken; very long lines would be hard to read."""
     most = min(columns, 100)
-    for arguments in (["--help"], ["help"], ["help", "csv"], ["models"], *([name, "--help"] for name in commands())):
+    for arguments in (["--help"], ["help"], ["help", "bpr"], ["models"], *([name, "--help"] for name in commands())):
         done = run.ok(*arguments, variables={"COLUMNS": str(columns)})
         text, _, _ = done.stdout.decode().partition("\nExamples:")
         lines = [line for line in text.splitlines() if "    fmcli " not in line]

@@ -21,6 +21,8 @@ COMMENT = re.compile(r"^<!--.*?-->\n?", re.M | re.S)
 CELLS = re.compile(r"(?<!\\)\|")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 HEADING = re.compile(r"^(#+) (.+)$", re.M)
+# Below a heading: other words under which a reader looks for the section.
+ALSO = re.compile(r"#.*\n\n?<!-- also: (.*) -->")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 # Pages that mention nearly every word.
 OPTIONS_PAGE, OPTIONS_TITLE = "options", "Options of every command"
@@ -55,6 +57,12 @@ class Section(NamedTuple):
     heading: str
     markdown: str
 
+    @property
+    def names(self) -> list[str]:
+        """The heading, and the other words under which the section is found, in lower case."""
+        also = ALSO.match(self.markdown)
+        return [self.heading.lower(), *(also[1].split(", ") if also else ())]
+
 
 def sections() -> Iterator[Section]:
     """Yield the sections of all pages, the pages in alphabetical order."""
@@ -67,11 +75,13 @@ def sections() -> Iterator[Section]:
 
 
 def about(word: str) -> list[Section]:
-    """Return the sections with this heading, except sections of options, or else the pages with this word in their
-    title."""
-    named = [one for one in sections() if one.heading.lower() == word.lower() and one.topic != OPTIONS_PAGE]
-    has = _has(word)
-    return named or [Section(topic, title, page(topic)) for topic, title in topics().items() if has.search(title)]
+    """Return the sections with this name, except sections of options, or else those of pages with this word in their
+    title. A page that is found by its title is whole."""
+    titles, has = topics(), _has(word)
+    every = [one for one in sections() if one.topic != OPTIONS_PAGE]
+    found = [one for one in every if word.lower() in one.names]
+    found = found or [one for one in every if one.heading == titles[one.topic] and has.search(one.heading)]
+    return [one._replace(markdown=page(one.topic)) if one.heading == titles[one.topic] else one for one in found]
 
 
 def mentioning(word: str, home: str = "") -> list[Section]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,7 @@ from fmcli.cli import COMMANDS, HELP_NAMES
 from fmcli.cli.layout import HelpContext, columns, wrapped
 from fmcli.cli.options import SectionCommand
 from fmcli.cli.output import write_report
-from fmcli.cli.pages.guide import about, as_text, mentioning, page, topics
+from fmcli.cli.pages.guide import Section, about, as_text, mentioning, page, topics
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 
@@ -65,7 +65,7 @@ def command(ctx: click.Context, topic: str | None) -> None:
     if topic in titles:
         show(as_text(page(topic), columns()))
     elif topic in COMMANDS:
-        show(help_of(ctx.find_root(), topic))
+        show("\n".join([help_of(ctx.find_root(), topic), *whole("Guide", about(topic))]))
     else:
         show(answer(topic, list(dict.fromkeys([*titles, *COMMANDS]))))
 
@@ -76,8 +76,7 @@ def answer(word: str, names: Sequence[str]) -> str:
     if not any(map(str.isalnum, word)):
         raise UsageError(no_such("topic", word, names))
     if found := about(word):
-        whole = ", ".join(dict.fromkeys(f"fmcli help {section.topic}" for section in found))
-        return "\n".join(as_text(section.markdown, columns()) for section in found) + f"\nFrom: {whole}\n"
+        return "\n".join([*(as_text(section.markdown, columns()) for section in found), *whole("From", found)])
     long = [name for name in names if len(name) > SHORT]  # nearly every word of three letters is close to a short one
     mentions = [] if close(word, long) else mentioning(word, home(word))
     if not mentions:
@@ -85,6 +84,12 @@ def answer(word: str, names: Sequence[str]) -> str:
     listed = listing([(section.topic, section.heading) for section in mentions[:MOST_SECTIONS]])
     title = "\n".join(wrapped(f"Sections that mention {word} (fmcli help TOPIC):", columns()))
     return f"{title}\n\n{listed}"
+
+
+def whole(title: str, found: Collection[Section]) -> Iterator[str]:
+    """Yield a line that names the pages of sections, if there are any."""
+    if pages := ", ".join(dict.fromkeys(f"fmcli help {section.topic}" for section in found)):
+        yield f"{title}: {pages}\n"
 
 
 def listing(rows: Collection[tuple[str, str]]) -> str:
