@@ -11,9 +11,11 @@ from forging import Outcome, check_text
 
 from fmcli.choosing.folds import read_numbers
 from fmcli.choosing.study import Study
+from fmcli.cli.report.sections import of_logs
 from fmcli.data.tables.schema import Schema
 from fmcli.drawing.curves import svg
 from fmcli.drawing.logs import KINDS, figure, read
+from fmcli.drawing.page import HtmlPage
 from fmcli.errors import FmcliError
 from fmcli.training.setup.named_columns import schema_of
 
@@ -156,12 +158,18 @@ def use(kind: str, path: str) -> FmcliError | None:
 
 
 def drawn(path: str) -> None:
-    """Draw a log in every way, as well-formed XML."""
+    """Draw a log in every way, as well-formed XML, and as a page."""
     events, errors = read(path), []
     for show in (None, *KINDS):
         try:
             ElementTree.fromstring(svg(figure({path: events}, show, [])).encode())
         except FmcliError as error:
             errors.append(error)
-    if len(errors) == len(KINDS) + 1:
+    try:
+        page = HtmlPage()
+        of_logs(page, {path: events}, (None, []))
+        assert page.html(path).count("<script") == 2
+    except FmcliError as error:
+        errors.append(error)
+    if len(errors) == len(KINDS) + 2:
         raise errors[0]

@@ -14,13 +14,14 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+import fmcli
 from fmcli.drawing.curves import Figure, label, svg
-from fmcli.text import readable
+from fmcli.text import figure, readable
 
 # The beginning of every page, by which its file is known.
 BEGIN = "<!doctype html><!-- fmcli report -->"
-# The columns with names of features.
-FEATURES = ("feature", "other", "part")
+# The columns with names of features, and the column of numbers whose bars show their sign.
+FEATURES, SIGNED = ("feature", "other", "part"), "adds"
 NOTHING = "-"
 
 
@@ -65,7 +66,7 @@ class HtmlPage:
         )
         return f"<div>{text}{matrix(labels, cells)}<p>{figures}</p></div>"
 
-    def html(self, title: str, verdict: str, foot: str) -> str:
+    def html(self, title: str, verdict: str = "") -> str:
         """Return the whole page."""
         style, script = ((files("fmcli.drawing") / f"page.{kind}").read_text() for kind in ("css", "js"))
         data = json.dumps({"charts": self._charts, "thresholds": self._thresholds}, allow_nan=False)
@@ -81,7 +82,7 @@ class HtmlPage:
                 f"<style>{style}</style></head><body>",
                 f'<header><h1>{label(title)}</h1><p class="verdict">{label(verdict)}</p></header>',
                 f"<main>{''.join(self._sections)}</main>",
-                f'<footer>{label(foot)} <button id="print" hidden>Print</button></footer>',
+                f'<footer>Written by fmcli {fmcli.__version__} <button id="print" hidden>Print</button></footer>',
                 f'<script type="application/json" id="data">{data}</script><script>{script}</script></body></html>\n',
             ]
         )
@@ -102,7 +103,7 @@ def cell(value: Any) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:.4g}" if math.isfinite(value) else NOTHING
+            return figure(value) if math.isfinite(value) else NOTHING
         case list() | tuple():
             return label(" ".join(map(str, value)))
     return label(str(value))
@@ -113,21 +114,24 @@ def table(rows: Sequence[Mapping[str, Any]], kind: str = "sortable", bar: str = 
     if not rows:
         return ""
     largest = max((abs(row[bar]) for row in rows), default=0.0) if bar else 0.0
-    head = [*rows[0], *([""] if bar else [])]
+    names = list(dict.fromkeys(name for row in rows for name in row))
     numbers = {name for row in rows for name, value in row.items() if isinstance(value, int | float)} - {*FEATURES}
     lines = []
     for row in rows:
         cells = []
-        for name, value in row.items():
+        for name in names:
+            value = row.get(name)
             value_of = f' data-v="{value!r}"' if isinstance(value, int | float) else ""
             mark = f' class="number"{value_of}' if name in numbers else ""
             cells.append(f"<td{mark}>{cell(readable(str(value)) if name in FEATURES else value)}</td>")
         if bar:
             width = 100 * abs(row[bar]) / largest if largest else 0
-            sign = "" if all(one[bar] >= 0 for one in rows) else "up" if row[bar] > 0 else "down"
+            sign = "" if bar != SIGNED else "up" if row[bar] > 0 else "down"
             cells.append(f'<td><span class="bar {sign}" style="width:{width:.1f}%"></span></td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    titles = "".join(f"<th{' class=number' if name in numbers else ''}>{label(name)}</th>" for name in head)
+    titles = "".join(
+        f"<th{' class=number' if name in numbers else ''}>{label(name)}</th>" for name in [*names, *[""] * bool(bar)]
+    )
     classes = f"{kind} bars" if bar else kind
     return (
         f'<div class="scroll"><table class="{classes}"><thead><tr>{titles}</tr></thead>'

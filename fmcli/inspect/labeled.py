@@ -18,16 +18,14 @@ from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.evaluation import labeled_scores, outcome_of, require_known
 from fmcli.scoring.explain.explanation import Explainer
-from fmcli.scoring.metrics import BINARY, CLASSES, NUMBERS, Outcome, log_losses
+from fmcli.scoring.metrics import BINARY, NUMBERS, Outcome, log_losses
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
-from fmcli.text import number
+from fmcli.text import figure, number
 
-# The most thresholds, and the most rows of a figure that has a point for each.
-MOST_THRESHOLDS, MOST_POINTS = 200, 400
-# The most rows whose scores are explained, the fields or features that are ranked, and the parts of a row's score.
-MOST_EXPLAINED, MOST_RANKED, MOST_PARTS = 5000, 20, 8
+# The most thresholds, rows whose scores are explained, fields or features that are ranked, and parts of a score.
+MOST_THRESHOLDS, MOST_EXPLAINED, MOST_RANKED, MOST_PARTS = 200, 5000, 20, 8
 # The number of rows that are explained one by one: as many with large errors as with small ones.
 EXAMPLES = 5
 
@@ -53,67 +51,56 @@ class ScoredRows:
     ) -> ScoredRows:
         """Read and score the rows of some inputs, which are counted. groups : the source of their groups. Raises the
         errors of `evaluate_model`."""
-        scored, found, kept = labeled_scores(scorer), [], []
-        check = partial(require_known, scorer.labels)
-        reading: dict[str, Any] = {"format": format, "threads": threads, "counts": counts}
-        reading["stream"] = Stream(row_groups=groups)
-        for scores, data in each_chunk(
-            scorer, paths, lambda piece: (scored(piece), piece.data), labeled=True, check=check, **reading
-        ):
+        scored, found, kept = labeled_scores(scorer), [], list[Dataset]()
+        reading: dict[str, Any] = {"format": format, "threads": threads, "counts": counts, "labeled": True}
+        reading |= {"check": partial(require_known, scorer.labels), "stream": Stream(row_groups=groups)}
+        for scores, data in each_chunk(scorer, paths, lambda piece: (scored(piece), piece.data), **reading):
             found.append(scores)
             kept.append(data)
-            held = sum(one.nbytes for one in kept)
-            require_if_large(
-                Outcome.bytes_needed(counts.rows, scorer.model.columns), f"a report on {counts.rows:,} rows", held=held
-            )
+            needed = Outcome.bytes_needed(counts.rows, scorer.model.columns)
+            require_if_large(needed, f"a report on {counts.rows:,} rows", held=sum(one.nbytes for one in kept))
         return cls(scorer, concatenated(kept), outcome_of(scorer, found, counts, weighted=False))
 
     @property
-    def label(self) -> Floats | None:
-        """(rows) the labels as numbers: 1 for the positive one of two; None for classes."""
-        task = self.outcome.task
-        if task in BINARY:
-            return np.asarray(self.outcome.label > 0, dtype=np.float64)
-        return self.outcome.label if task in NUMBERS else None
+    def label(self) -> Floats:
+        """(rows) the labels as numbers: 1 for the positive one of two."""
+        binary = self.outcome.task in BINARY
+        return np.asarray(self.outcome.label > 0, dtype=np.float64) if binary else self.outcome.label
 
     @property
-    def prediction(self) -> Floats | None:
-        """(rows) the predictions of `label`; None without one."""
+    def prediction(self) -> Floats:
+        """(rows) the predictions of `label`; NaN for classes, and for scores without a meaning."""
         if self.outcome.task in NUMBERS:
             return np.asarray(self.outcome.label + self.outcome.error)
-        probable = self.outcome.task in BINARY and self.outcome.link.probable
-        return self.outcome.probability[:, 0] if probable else None
+        known = self.outcome.task in BINARY and self.outcome.link.probable
+        return self.outcome.probability[:, 0] if known else np.full(len(self.outcome.label), np.nan)
+
+    @property
+    def wrong(self) -> Floats | None:
+        """(rows) 1 if the predicted label is wrong, else 0; None for numbers."""
+        return None if self.outcome.task in NUMBERS else np.asarray(~self.outcome.correct, dtype=np.float64)
 
     @property
     def loss(self) -> Floats:
-        """(rows) how bad each prediction is: the absolute error of a number, or what grows as the label becomes less
-        likely."""
+        """(rows) the absolute error of a number; of others, a number that grows as the label becomes less likely."""
         if self.outcome.task in NUMBERS:
             return np.abs(self.outcome.error)
-        if self.outcome.link.probable:
-            return log_losses(self.outcome)
-        return -self.outcome.label * self.outcome.score[:, 0]
-
-    def label_text(self, row: int) -> str:
-        """Return the label of a row."""
-        if self.scorer.labels.values is None:
-            return number(float(self.outcome.label[row]))
-        return self.scorer.labels.texts[int(self.outcome.class_label[row])]
-
-    def prediction_text(self, row: int) -> str:
-        """Return the prediction for a row."""
-        score = self.outcome.score[row : row + 1]
-        if self.scorer.default_output() == "value" and self.outcome.task in NUMBERS:
-            return f"{float(self.scorer.predicted(score, 'value')[0, 0]):.4g}"
-        chosen = int(self.outcome.class_predicted[row])
-        text = self.scorer.labels.texts[chosen]
-        if not self.outcome.link.probable:
-            return text
-        probability = self.outcome.probability[row]
-        likely = float(
-            probability[chosen] if len(probability) > 1 else probability[0] if chosen else 1 - probability[0]
+        return (
+            log_losses(self.outcome) if self.outcome.link.probable else -self.outcome.label * self.outcome.score[:, 0]
         )
-        return f"{text} ({likely:.1%})"
+
+    def texts(self, row: int) -> dict[str, str]:
+        """Return the label and the prediction of a row."""
+        outcome, labels = self.outcome, self.scorer.labels
+        if outcome.task in NUMBERS:
+            first = labels.values[0] if labels.values else 0.0
+            label = float(outcome.label[row]) + first
+            return {"label": number(label), "prediction": figure(label + float(outcome.error[row]))}
+        label_text, text = (labels.texts[int(one[row])] for one in (outcome.class_label, outcome.class_predicted))
+        if outcome.link.probable:
+            likely = float(outcome.probability[row].max())
+            text += f" ({likely if labels.outputs > 1 else max(likely, 1 - likely):.1%})"
+        return {"label": label_text, "prediction": text}
 
 
 def thresholds(outcome: Outcome) -> dict[str, Any]:
@@ -184,16 +171,10 @@ def examples(rows: ScoredRows, explainer: Explainer) -> list[Row]:
         data.append(
             {
                 "row": row + 1,
-                "label": rows.label_text(row),
-                "prediction": rows.prediction_text(row),
+                **rows.texts(row),
                 "base": float(found.base[output]),
                 "parts": parts,
                 "wrong": place < len(chosen) - len(others),
             }
         )
     return data
-
-
-def with_classes(outcome: Outcome) -> bool:
-    """Return whether the rows have a predicted label, so that they are right or wrong."""
-    return outcome.task in (*BINARY, *CLASSES)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.inspect.importance import NO_FIELD, Fields
 from fmcli.inspect.inspection import Row
-from fmcli.inspect.labeled import ScoredRows, with_classes
+from fmcli.inspect.labeled import ScoredRows
 from fmcli.losses.links import Floats
 from fmcli.text import number, readable
 
@@ -28,14 +28,12 @@ Numbers = NDArray[np.int64]
 def slices(rows: ScoredRows) -> list[Row]:
     """Return the slices of the rows with their mean error and its interval; the slices whose interval begins highest
     come first. The error is the share of wrong labels, or the mean absolute error of numbers."""
-    wrong = with_classes(rows.outcome)
-    error = ~rows.outcome.correct if wrong else np.abs(rows.outcome.error)
-    label, prediction, found = rows.label, rows.prediction, list[Row]()
+    wrong, label, prediction, found = rows.wrong, rows.label, rows.prediction, list[Row]()
+    error, interval = (rows.loss, mean_interval) if wrong is None else (wrong, share_interval)
     for column, name, chosen in each_slice(rows):
-        low, high = (share_interval if wrong else mean_interval)(error[chosen].astype(np.float64))
         row = {"column": column, "slice": name, "rows": len(chosen), "error": float(error[chosen].mean())}
-        row |= {"low": low, "high": high}
-        if label is not None and prediction is not None:
+        row |= dict(zip(("low", "high"), interval(error[chosen]), strict=True))
+        if np.isfinite(prediction).all():
             row |= {"label": float(label[chosen].mean()), "prediction": float(prediction[chosen].mean())}
         found.append(row)
     found.sort(key=lambda row: -row["low"])

@@ -72,7 +72,8 @@ def test_the_page_has_the_figures_of_evaluate_and_responds(run, sample, adult, o
     titles = page.locator("h2").all_inner_texts()
     expected = ["Metrics", "Thresholds", "Errors by column", "Importance", "Rows explained"]
     assert titles == [*expected, "What the model has learned", "Training", "The model"]
-    assert f"auc {figures['metrics']['auc']:.4g} (a constant: 0.5)" in page.inner_text(".verdict")
+    verdict = f"Predicts 1,500 rows with AUC {figures['metrics']['auc']:.4g} (guessing: 0.5) and logloss "
+    assert page.inner_text(".verdict").startswith(verdict)
     # ROC, precision and recall, reliability, and the learning curve.
     assert page.locator("svg.chart").count() == 4
     for path in page.locator("svg.chart .curve").all():
@@ -155,7 +156,7 @@ def test_numbers_and_rankings_have_their_charts(run, sample, tmp_path, opened):
     run.ok("train", "-q", "-e", "3", "-o", "m.fm", sample / "diabetes.train.libsvm")
     run.ok("report", "-q", "-o", "n.html", "m.fm", sample / "diabetes.test.libsvm")
     page = opened("n.html")
-    assert "r2 " in page.inner_text(".verdict")
+    assert "R2 " in page.inner_text(".verdict")
     assert page.locator("figcaption").all_inner_texts() == [
         "True by predicted",
         "Residuals by tenth of the predictions",

@@ -32,19 +32,19 @@ class EvaluateRequest:
     """
 
     model: str | None
-    predictions: str | None
     inputs: tuple[str, ...]
-    loss: str | None
-    raw: bool
-    metrics: tuple[str, ...]
-    limits: tuple[Limit, ...]
-    current: str | None
-    margin: float
     format: str
     threads: int | None
-    json: bool
-    label_weights: bool
-    group_field: str | None
+    predictions: str | None = None
+    loss: str | None = None
+    raw: bool = False
+    metrics: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    current: str | None = None
+    margin: float = 0.0
+    json: bool = False
+    label_weights: bool = False
+    group_field: str | None = None
     relations: tuple[RelationFiles, ...] = ()
     join: tuple[tuple[str, str], ...] = ()
     missing_values: tuple[str, ...] = ()

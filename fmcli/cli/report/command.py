@@ -120,27 +120,8 @@ def command(
     from fmcli.drawing import curves
     from fmcli.drawing.logs import figure, read
 
-    request = EvaluateRequest(
-        model=model,
-        predictions=None,
-        inputs=tuple(inputs),
-        loss=None,
-        raw=False,
-        metrics=(),
-        limits=(),
-        current=None,
-        margin=0.0,
-        format=choices.format,
-        threads=choices.threads,
-        json=False,
-        label_weights=False,
-        group_field=choices.group_field,
-        join=choices.join,
-        missing_values=choices.missing_values,
-        over=over,
-        seen=seen,
-        relevant=relevant,
-    )
+    of_rows = {name: choices.values[name] for name in ("format", "threads", "group_field", "join", "missing_values")}
+    request = EvaluateRequest(model, tuple(inputs), over=over, seen=seen, relevant=relevant, **of_rows)
     with log_of(choices) as log:
         events = {path: read(path) for path in logs}
         draw = show, metrics

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
 
-import fmcli
 from fmcli.cli.evaluate.measuring import ranked
 from fmcli.cli.evaluate.request import EvaluateRequest
-from fmcli.cli.flags import option_words, with_flag
+from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts
 from fmcli.data.text.faults import BadLines
-from fmcli.drawing.curves import Figure
+from fmcli.drawing.curves import Curve, Figure
 from fmcli.drawing.logs import CALIBRATION, LEARNING, SEARCH, Event, figure
 from fmcli.drawing.page import HtmlPage, command_text, facts, grid, matrix, table, titled
 from fmcli.errors import UsageError
 from fmcli.inspect.inspection import Figures, Row, inspect_model, views
-from fmcli.inspect.labeled import ScoredRows, examples, important, some, tenths, thresholds, with_classes
+from fmcli.inspect.labeled import ScoredRows, examples, important, some, tenths, thresholds
 from fmcli.inspect.slices import slices
 from fmcli.registry.build import build_loss
 from fmcli.registry.specs import REFINES, Spec, make_spec
 from fmcli.scoring.calibration import reliability
 from fmcli.scoring.evaluation import class_table, confusion, figures, usual_metrics
 from fmcli.scoring.explain.explanation import Explainer
-from fmcli.scoring.metrics import BINARY, CLASSES, METRICS, NUMBERS, default_metrics
+from fmcli.scoring.metrics import BINARY, CLASSES, NUMBERS, default_metrics, metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.machine import cpu_count
-from fmcli.text import shell_word
+from fmcli.text import counted, shell_word, value_word
 from fmcli.training.baseline import Baseline
+from fmcli.training.verdict import sentence
 
-# The K of rankings, the most classes of a matrix, the most trials in a table, and the features in a list.
-PLACES, MOST_CLASSES, MOST_TRIALS, TOP = (1, 2, 5, 10, 20, 50, 100), 12, 30, 15
-NO_LOG = (
-    "A model file keeps no history of its epochs. Train with --log-json run.json, and give --log run.json, to see the "
-    "learning curve and what a search tried."
-)
+# The K of rankings, and the most points of a cloud, classes of a matrix, trials in a table, and features in a list.
+PLACES, MOST_POINTS, MOST_CLASSES, MOST_TRIALS, TOP = (1, 2, 5, 10, 20, 50, 100), 400, 12, 30, 15
+NO_ROWS = "There are no labeled rows to judge the model by: give them after the model."
+NO_LOG = "The model file does not keep its epochs: train with --log-json run.json, and give --log run.json."
 # The lists of what a model has learned -> their titles.
 LEARNED = {
     "importance": "Features that change scores most, alone and in pairs",
@@ -47,6 +46,10 @@ LEARNED = {
     "pairs": "Pairs of features: what both add beyond what each adds alone",
     "field_pairs": "Pairs of fields",
 }
+# Names of figures -> the titles of their columns.
+LISTED = {"low": "from", "high": "to", "label": "mean label", "prediction": "mean prediction", "field": "column"}
+# The properties of a model that the page leaves out.
+LEFT_OUT = ("labels", "verified", "file", "tool", "format", "pair_rows")
 
 Logs = Mapping[str, Sequence[Event]]
 
@@ -56,34 +59,30 @@ def written(log: Log, request: EvaluateRequest, logs: Logs, draw: tuple[str | No
 
     Raises BadInputError, MissingInputError and UsageError.
     """
-    page, title, verdict = (
-        HtmlPage(),
-        ", ".join(logs),
-        "Runs beside each other." if len(logs) > 1 else "The log of a run.",
-    )
-    model = request.model
+    page, model = HtmlPage(), request.model
     if model is None:
         of_logs(page, logs, draw)
-        return page.html(title, verdict, f"Written by fmcli {fmcli.__version__}.")
-    title = f"{model} on {', '.join(request.inputs)}" if request.inputs else model
-    verdict = "There are no labeled rows to judge the model by: give them after the model."
+        return page.html(f"Logs: {', '.join(logs)}")
     subject = inspect_model(model, top=TOP)
-    scorer = replace(subject.scorer, missing=request.missing_values)
+    scorer, verdict = replace(subject.scorer, missing=request.missing_values), NO_ROWS
     learned = {view.name: found for view, found in views(subject)}
     if request.over is not None:
-        verdict = of_rankings(page, log, request)
-    if scorer.known is not None and request.inputs and request.over is None:
+        verdict = of_rankings(page, log, request, request.over)
+    elif scorer.known is not None and request.inputs:
         raise UsageError(f"{model} ranks items for users: give all items by --over")
-    rows = read(log, request, scorer) if request.inputs and scorer.known is None else None
-    if rows is not None:
-        verdict = of_rows(page, rows, request.threads or cpu_count())
-    of_parameters(page, learned)
+    if request.inputs and scorer.known is None:
+        verdict = of_rows(page, read(log, request, scorer), request.threads or cpu_count())
+    lists = {name: found for name, found in learned.items() if name in LEARNED and isinstance(found, list)}
+    kind = "sortable" if scorer.model.outputs == 1 else "sortable choosable"
+    page.section(
+        "What the model has learned", grid(*(titled(LEARNED[name], table(lists[name], kind)) for name in lists))
+    )
     if logs:
         of_logs(page, logs, draw)
     else:
         page.section("Training", note=NO_LOG)
     of_model(page, scorer, learned, logs)
-    return page.html(title, verdict, f"Written by fmcli {fmcli.__version__}.")
+    return page.html(" on ".join([model, *([", ".join(request.inputs)] if request.inputs else [])]), verdict)
 
 
 def read(log: Log, request: EvaluateRequest, scorer: Scorer) -> ScoredRows:
@@ -99,45 +98,40 @@ def of_rows(page: HtmlPage, rows: ScoredRows, threads: int) -> str:
     """Add the sections of labeled rows, and return the verdict."""
     scorer, outcome, task = rows.scorer, rows.outcome, rows.outcome.task
     names = usual_metrics(scorer.labels.loss, of_model=True, grouped=outcome.group is not None)
-    values, constant = figures(names, outcome, scorer), constant_on(rows)
-    told = [name for name in dict.fromkeys([*default_metrics(scorer.labels.loss), "r2"]) if name in values]
-    beside = {name: f" (a constant: {constant[name]:.4g})" if name in constant else "" for name in told}
-    verdict = f"On {rows.data.rows:,} rows: {', '.join(f'{name} {values[name]:.4g}{beside[name]}' for name in told)}."
-    page.section(
-        "Metrics",
-        table([{"metric": name, "model": values[name], "best constant": constant.get(name)} for name in names]),
-        note="The best constant is the best prediction that is the same for all of these rows.",
-    )
+    values, constants = figures(names, outcome, scorer), constants_on(rows)
+    note = "The best constant is the best prediction that is the same for all of these rows."
+    metrics = [{"metric": name, "model": values[name], "best constant": constants.get(name)} for name in names]
+    page.section("Metrics", table(metrics), note=note)
     if not outcome.usable:
-        return f"{verdict} Some scores are not finite."
+        return "Some rows have a score that is not finite, so no metric is defined."
     if task in BINARY:
         of_two_labels(page, rows)
     if task in NUMBERS:
         of_numbers(page, rows)
-    if task in CLASSES:
+    if task in CLASSES and scorer.labels.outputs > 1:
         of_classes(page, rows)
-    if with_classes(outcome) or task in NUMBERS:
-        of_slices(page, slices(rows), wrong=with_classes(outcome))
+    if task in (*BINARY, *CLASSES, *NUMBERS):
+        of_slices(page, rows)
         try:
-            explainer = Explainer(scorer)
+            of_parts(page, rows, Explainer(scorer), threads)
         except UsageError as error:
             page.section("Importance", note=f"The scores of this model are not sums of parts: {error}.")
-        else:
-            of_parts(page, rows, explainer, threads)
-    return verdict
+    told = [name for name in (*default_metrics(scorer.labels.loss), "r2") if math.isfinite(values.get(name, math.nan))]
+    return sentence(
+        f"Predicts {counted(rows.data.rows, 'row')}", {one: values[one] for one in told}, constants, "a constant"
+    )
 
 
-def constant_on(rows: ScoredRows) -> dict[str, float]:
+def constants_on(rows: ScoredRows) -> dict[str, float]:
     """Return the metrics of the best constant on the rows; empty if the loss has no predictions to compare with it."""
     scorer, outcome = rows.scorer, rows.outcome
     if outcome.task not in NUMBERS and not outcome.link.probable:
         return {}
     meta, labels = scorer.meta, scorer.labels
-    loss = build_loss(
-        Spec(meta["model"], meta["solver"], meta["loss"], meta["options"]), labels.loss, scorer.model.columns
-    )
+    spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
+    loss = build_loss(spec, labels.loss, scorer.model.columns)
     best = loss.best_constant(labels.unit.of(outcome.label), outcome.weight, rows.data.rows)
-    names = [name for name, metric in METRICS.items() if metric.fits(labels.loss) and metric.of_groups is None]
+    names = usual_metrics(labels.loss, of_model=False, grouped=False)
     return Baseline(labels.unit.undo(best), np.inf).on(outcome, names)
 
 
@@ -148,25 +142,21 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
     if not true[0] or not false[0]:
         page.section("Thresholds", note=f"All rows have the label {labels[0] if false[0] else labels[1]}.")
         return
-    recall, positive = true / true[0], true + false
-    precision = np.divide(true, positive, out=np.ones(len(true)), where=positive > 0)
-    share = true[0] / (true[0] + false[0])
-    curves = {
-        "ROC": ("share of false alarms", "recall", false / false[0], recall, {"chance": ([0, 1], [0, 1])}),
-        "Precision and recall": ("recall", "precision", recall, precision, {"chance": ([0, 1], [share, share])}),
-    }
+    recall, alarms, positive = true / true[0], false / false[0], true + false
+    precision, share = np.divide(true, positive, out=np.ones(len(true)), where=positive > 0), true[0] / positive[0]
+    roc = {"model": (alarms.tolist(), recall.tolist()), "chance": ([0, 1], [0, 1])}
+    found = {"model": (recall.tolist(), precision.tolist()), "chance": ([0, 1], [share, share])}
     charts = [
-        page.chart(Figure(title, x, y, {"": {"model": (xs.tolist(), ys.tolist()), **chance}}), "by-threshold")
-        for title, (x, y, xs, ys, chance) in curves.items()
+        page.chart(Figure("ROC", "share of false alarms", "recall", {"": roc}), "by-threshold"),
+        page.chart(Figure("Precision and recall", "recall", "precision", {"": found}), "by-threshold"),
     ]
     if rows.outcome.link.probable:
-        found = reliability(rows.outcome)
-        points = [one["predicted"] for one in found.bins], [one["observed"] for one in found.bins]
-        most = max(*points[0], *points[1])
-        panel = {"": {f"model (error {found.error:.3g})": points, "equal": ([0, most], [0, most])}}
-        charts.append(
-            page.chart(Figure("Reliability", f"predicted probability of {labels[1]}", "observed share", panel))
-        )
+        bins = reliability(rows.outcome)
+        x, y = ([one[name] for one in bins.bins] for name in ("predicted", "observed"))
+        equal = [0, max(*x, *y)]
+        curves = {f"model (error {bins.error:.3g})": (x, y), "equal": (equal, equal)}
+        about = f"predicted probability of {labels[1]}"
+        charts.append(page.chart(Figure("Reliability", about, "observed share", {"": curves})))
     note = f"Rows with at least the threshold are predicted to be {labels[1]}. Move it to see what it costs."
     page.section("Thresholds", grid(page.thresholds(counts, labels), *charts), note=note)
 
@@ -174,25 +164,22 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
 def of_numbers(page: HtmlPage, rows: ScoredRows) -> None:
     """Add the section of predicted numbers."""
     label, prediction = rows.label, rows.prediction
-    assert label is not None
-    assert prediction is not None
-    found, kept = tenths(label, prediction), some(len(label), 400)
+    found, kept = tenths(label, prediction), some(len(label), MOST_POINTS)
     ends = [float(min(prediction.min(), label.min())), float(max(prediction.max(), label.max()))]
-    means = [one["predicted"] for one in found], [one["label"] for one in found]
-    cloud = prediction[kept].tolist(), label[kept].tolist()
-    against = {"rows": cloud, "mean of a tenth": means, "equal": (ends, ends)}
-    spread = {
-        name: (means[0], [one[key] for one in found])
-        for key, name in (("high", "upper quarter"), ("middle", "median"), ("low", "lower quarter"))
+    x = [one["predicted"] for one in found]
+    against: dict[str, Curve] = {
+        "rows": (prediction[kept].tolist(), label[kept].tolist()),
+        "mean of a tenth": (x, [one["label"] for one in found]),
+        "equal": (ends, ends),
     }
-    page.section(
-        "Predicted and true numbers",
-        grid(
-            page.chart(Figure("True by predicted", "predicted", "true", {"": against}, clouds=("rows",))),
-            page.chart(Figure("Residuals by tenth of the predictions", "predicted", "true - predicted", {"": spread})),
-        ),
-        note=f"Points are {len(kept):,} of {len(label):,} rows. A tenth has the rows with the next larger predictions.",
-    )
+    quarters = {"high": "upper quarter", "middle": "median", "low": "lower quarter"}
+    spread = {title: (x, [one[key] for one in found]) for key, title in quarters.items()}
+    charts = [
+        page.chart(Figure("True by predicted", "predicted", "true", {"": against}, clouds=("rows",))),
+        page.chart(Figure("Residuals by tenth of the predictions", "predicted", "true - predicted", {"": spread})),
+    ]
+    note = f"Points are {len(kept):,} of {len(label):,} rows. A tenth has the rows with the next larger predictions."
+    page.section("Predicted and true numbers", grid(*charts), note=note)
 
 
 def of_classes(page: HtmlPage, rows: ScoredRows) -> None:
@@ -204,135 +191,132 @@ def of_classes(page: HtmlPage, rows: ScoredRows) -> None:
     page.section("Classes", shown, note="Rows by label (down) and prediction (across).")
 
 
-def of_slices(page: HtmlPage, found: Sequence[Row], *, wrong: bool) -> None:
+def of_slices(page: HtmlPage, rows: ScoredRows) -> None:
     """Add the section of errors by column."""
-    error = "share of wrong predictions" if wrong else "mean absolute error"
-    names = {"low": "from", "high": "to", "label": "mean label", "prediction": "mean prediction"}
-    page.section(
-        "Errors by column",
-        table([{names.get(name, name): value for name, value in row.items()} for row in found], "sortable choosable"),
-        note=f"The error is the {error} of the rows with a value, in a 95 % interval (from, to). The slices that are "
-        "worst beyond chance come first: those whose interval begins highest.",
+    error = "share of wrong predictions" if rows.wrong is not None else "mean absolute error"
+    found = [{LISTED.get(name, name): value for name, value in row.items()} for row in slices(rows)]
+    note = (
+        f"The error is the {error} of the rows with a value, in a 95 % interval (from, to). Slices whose interval "
+        "begins highest come first."
     )
+    page.section("Errors by column", table(found, "sortable choosable"), note=note)
 
 
 def of_parts(page: HtmlPage, rows: ScoredRows, explainer: Explainer, threads: int) -> None:
     """Add the sections of importance, and of rows that are explained."""
     found = important(rows, explainer, threads)
-    lost = [{name: value for name, value in row.items() if name != "metric"} for row in found["permuted"]]
-    what = f"What {found['permuted'][0]['metric']} loses if the values change places among rows" if lost else ""
-    shares = {
-        name: titled(f"Mean share of the score, by {name.removesuffix('s')}", table(found.get(name, []), bar="share"))
-        for name in ("fields", "features")
-    }
-    columns = f"<div>{titled(what, table(lost, bar='lost'))}{shares['fields']}</div>"
-    page.section("Importance", grid(columns, shares["features"]))
-    cards = []
-    for one in examples(rows, explainer):
-        parts = [{"part": name, "adds": value} for name, value in one["parts"].items()]
-        said = f"Row {one['row']:,}: label {one['label']}, prediction {one['prediction']}"
-        cards.append(titled(said, table(parts, "", bar="adds"), f"example{' wrong' * one['wrong']}"))
-    base = f"{explainer.base[0]:.4g}" if explainer.outputs == 1 else "its class's base"
-    page.section(
-        "Rows explained",
-        grid(*cards),
-        note=f"The rows with the largest errors, and others that are predicted well. A score is {base} plus the parts; "
-        "of several classes, it is the score of the predicted one.",
-    )
-
-
-def of_rankings(page: HtmlPage, log: Log, request: EvaluateRequest) -> str:
-    """Add the section of rankings of all items, and return the verdict."""
-    every = replace(request, metrics=(*(f"{name}@{k}" for name in ("recall", "coverage") for k in PLACES), "mrr"))
-    result = ranked(log, every, request.over or "", BadLines())
-    found, counts = result.figures, result.rankings
-    curves = {name: {name: (list(PLACES), [found[f"{name}@{k}"] for k in PLACES])} for name in ("recall", "coverage")}
     titles = {
-        "recall": "Relevant items among the first K",
-        "coverage": "Items that anyone is recommended in the first K",
+        "permuted": f"What {default_metrics(rows.outcome.loss)[0]} loses if the values change places among rows",
+        "fields": "Mean share of the score, by column",
+        "features": "Mean share of the score, by feature",
     }
-    charts = [
-        page.chart(Figure(titles[name], "K", f"{name}@K", {"": curve}, log_x=True)) for name, curve in curves.items()
+    parts = []
+    for name, title in titles.items():
+        rows_of = [
+            {LISTED.get(one, one): value for one, value in row.items() if one != "metric"}
+            for row in found.get(name, [])
+        ]
+        parts.append(titled(title, table(rows_of, bar="lost" if name == "permuted" else "share")))
+    lost, fields, features = parts
+    page.section("Importance", grid(f"<div>{lost}{fields}</div>", features))
+    cards = [
+        titled(
+            f"Row {one['row']:,}: label {one['label']}, prediction {one['prediction']}",
+            table([{"part": name, "adds": value} for name, value in one["parts"].items()], "", bar="adds"),
+            f"example{' wrong' * one['wrong']}",
+        )
+        for one in examples(rows, explainer)
     ]
-    page.section(
-        "Rankings of all items",
-        grid(*charts),
-        table([{"K": k, **{name: found[f"{name}@{k}"] for name in curves}} for k in PLACES]),
-        note=f"{counts['users']:,} users, {counts['items']:,} items; {counts['users_without']:,} users without a "
-        f"relevant item are left out, and {counts['pairs_seen']:,} pairs that were seen. MRR: {found['mrr']:.4g}.",
+    base = "the base of the predicted class" if explainer.outputs > 1 else f"{explainer.base[0]:.4g}"
+    note = f"Rows with the largest errors, and rows that are predicted well. A score is {base} plus the parts."
+    page.section("Rows explained", grid(*cards), note=note)
+
+
+def of_rankings(page: HtmlPage, log: Log, request: EvaluateRequest, over: str) -> str:
+    """Add the section of rankings of all items, and return the verdict."""
+    names = {
+        "recall": "Relevant items that are among the first K",
+        "coverage": "Items that anyone has among the first K",
+    }
+    metrics = [f"{name}@{k}" for name in names for k in PLACES]
+    result = ranked(log, replace(request, metrics=(*metrics, "mrr")), over, BadLines())
+    found, counts = result.figures, result.rankings
+    charts = []
+    for name, title in names.items():
+        curve = list(PLACES), [found[f"{name}@{k}"] for k in PLACES]
+        charts.append(page.chart(Figure(title, "K", f"{name}@K", {"": {name: curve}}, log_x=True)))
+    note = (
+        f"{counts['users']:,} users, {counts['items']:,} items; {counts['users_without']:,} users without a relevant "
+        f"item and {counts['pairs_seen']:,} pairs that were seen are left out."
     )
-    return f"Of the items that users chose, {found['recall@10']:.3g} are among their first 10 of {counts['items']:,}."
-
-
-def of_parameters(page: HtmlPage, learned: Mapping[str, Figures]) -> None:
-    """Add the section of features and pairs."""
-    lists = {name: learned[name] for name in LEARNED if name in learned}
-    page.section("What the model has learned", grid(*(titled(LEARNED[name], table(rows)) for name, rows in lists.items()
-                                                      if isinstance(rows, list))))  # fmt: skip
+    rows = table([{"K": k, **{name: found[f"{name}@{k}"] for name in names}} for k in PLACES])
+    page.section("Rankings of all items", grid(*charts), rows, note=note)
+    users, items = counted(counts["users"], "user"), counted(counts["items"], "item")
+    return sentence(f"Ranks {items} for {users}", {name: found[name] for name in ("recall@10", "coverage@10", "mrr")})
 
 
 def of_model(page: HtmlPage, scorer: Scorer, learned: Mapping[str, Figures], logs: Logs) -> None:
     """Add the section of the properties of the model, and the command that makes it again."""
-    meta, facts_of = scorer.meta, {name: found for name, found in learned.items() if isinstance(found, dict)}
-    starts = [event for events in logs.values() for event in events if event.get("event") == "start"]
-    if starts and starts[0].get("command"):
-        words = ["fmcli", *map(shell_word, starts[0]["command"])]
-    else:
+    meta, table = scorer.meta, scorer.table
+    commands = [one["command"] for events in logs.values() for one in events if isinstance(one.get("command"), list)]
+    words = ["fmcli", *(shell_word(str(word)) for word in commands[0])] if commands else []
+    if not commands:
         usual = make_spec(meta["model"], meta["solver"], meta["loss"]).values
         options = {name: value for name, value in meta["options"].items() if usual.get(name, value) != value}
         same = [name for name, whole in REFINES.items() if options.get(name) == options.get(whole)]
-        words = ["fmcli", "train", "-m", meta["model"], "-s", meta["solver"], "--loss", meta["loss"]]
-        words += [with_flag("label", scorer.table.label)] if scorer.table and scorer.table.label else []
-        words += [with_flag(name, value) for name, value in options.items() if name not in same]
-        words += ["--implicit"] * (scorer.known is not None)
+        words = ["fmcli", "train", "-m", meta["model"], "-s", meta["solver"]]
+        words += (
+            ["--loss", meta["loss"]] if scorer.known is None else ["--implicit", "--user", "USER", "--item", "ITEM"]
+        )
+        words += [with_flag("label", table.label)] if table and table.label else []
+        words += [with_flag(name, value) for name, value in options.items() if name not in (*same, "init_strength")]
         words.append("ROWS")
-    left = ("labels", "verified", "file", "tool", "format", "pair_rows")
-    properties = {name: value for name, value in facts_of["model"].items() if name not in left}
-    page.section(
-        "The model",
-        grid(facts(properties), facts(facts_of["training"])),
-        titled("To train it again", command_text(" ".join(words))),
-    )
+    of_facts = {name: found for name, found in learned.items() if isinstance(found, dict)}
+    properties = {name: value for name, value in of_facts["model"].items() if name not in LEFT_OUT}
+    again = titled("To train it again", command_text(" ".join(words)))
+    page.section("The model", grid(facts(properties), facts(of_facts["training"])), again)
 
 
 def of_logs(page: HtmlPage, logs: Logs, draw: tuple[str | None, Sequence[str]]) -> None:
-    """Add the sections of logs: the figure that is asked for, or else all that they have."""
+    """Add the section of logs: the figure that is asked for, or else all that they have."""
     kind, metrics = draw
-    of_kind = {CALIBRATION: "calibration", SEARCH: "trial", LEARNING: "epoch"}
-    kinds: dict[str | None, Logs] = {
-        one: {path: events for path, events in logs.items() if any(has(event, key) for event in events)}
-        for one, key in of_kind.items()
+    found = {
+        one: {path: logs[path] for path in logs if has(logs[path], one)} for one in (CALIBRATION, SEARCH, LEARNING)
     }
-    if kind is not None or not any(kinds.values()):
-        kinds = {kind: logs}
-    charts = [page.chart(figure(some, one, metrics)) for one, some in kinds.items() if some]
-    runs = [run for path, events in logs.items() for run in summaries(path, events)]
-    page.section("Training", grid(*charts), table(runs), *(trials(*one) for one in kinds.get(SEARCH, {}).items()))
+    searches = found[SEARCH].items()
+    shown: list[tuple[str | None, Logs]] = [(kind, logs)] if kind or not any(found.values()) else [*found.items()]
+    charts = [page.chart(figure(some, one, metrics)) for one, some in shown if some]
+    ends = [
+        {
+            "run": PurePath(path).stem,
+            "rows": one.get("rows"),
+            "best epoch": one.get("best_epoch"),
+            **(one.get("valid") or {}),
+        }
+        for path, events in logs.items()
+        for one in events
+        if one.get("event") == "summary"
+    ]
+    page.section("Training", grid(*charts), table(ends), *(trials(path, events) for path, events in searches))
 
 
-def has(event: Event, key: str) -> bool:
-    """Return whether an event is of a kind, or an entry that it has. Epochs of trials do not count."""
-    return (
-        key in event if key == "calibration" else event.get("event") == key and (key == "trial" or "trial" not in event)
-    )
-
-
-def summaries(path: str, events: Sequence[Event]) -> list[Row]:
-    """Return what a log says of its runs at their ends."""
-    return [
-        {"run": PurePath(path).stem, "best epoch": one.get("best_epoch"), "rows": one.get("rows"),
-         **{f"valid-{name}": value for name, value in (one.get("valid") or {}).items()}}
-        for one in events if one.get("event") == "summary"
-    ]  # fmt: skip
+def has(events: Sequence[Event], kind: str) -> bool:
+    """Return whether a log has what a kind of figure draws. Epochs of trials do not count."""
+    if kind == CALIBRATION:
+        return CALIBRATION in events[0]
+    name = {SEARCH: "trial", LEARNING: "epoch"}[kind]
+    return any(one.get("event") == name and (kind == SEARCH or "trial" not in one) for one in events)
 
 
 def trials(path: str, events: Sequence[Event]) -> str:
     """Return the trials of a search as a table, the best one first."""
     found = {one["trial"]: one for one in events if one.get("event") == "trial" and one["value"] is not None}
-    sign = -1 if found and METRICS[next(iter(found.values()))["metric"].partition("@")[0]].larger_is_better else 1
-    order = sorted(found.values(), key=lambda one: sign * one["value"])[:MOST_TRIALS]
-    return titled(f"Trials of {PurePath(path).stem}", table([
-        {"trial": one["trial"], "kind": one["model"], "solver": one["solver"],
-         "options": " ".join(option_words(one["options"])), one["metric"]: one["value"]}
-        for one in order
-    ]))  # fmt: skip
+    order = sorted(found.values(), key=lambda one: one["value"])
+    if order and metric_of(order[0]["metric"]).larger_is_better:
+        order.reverse()
+    rows: list[Row] = []
+    for one in order[:MOST_TRIALS]:
+        options = " ".join(f"{name}={value_word(value)}" for name, value in one["options"].items())
+        kind = {name: one[name] for name in ("trial", "model", "solver")}
+        rows.append({**kind, "options": options, one["metric"]: one["value"]})
+    return titled(f"Trials of {PurePath(path).stem}", table(rows))
