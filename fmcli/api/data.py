@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from fmcli.text import escaped, quote, readable
 from fmcli.training.setup.rows import needs_fields
 
 if TYPE_CHECKING:
+    from fmcli.data.tables.named import ColumnRoles
     from fmcli.data.tables.schema import Schema
     from fmcli.registry.specs import Spec
 
@@ -70,6 +71,10 @@ class Data:
     format: str
     schema: Schema | None = None
     _groups: NDArray[Any] | None = None  # the names of groups 0, 1, ..
+    # The frame of the rows, and what reads it again with other kinds of columns; None: they come from no frame, or its
+    # columns were known.
+    _frame: Any = None
+    _read_as: Callable[[ColumnRoles], Data] | None = None
 
     def __init__(
         self,

@@ -177,6 +177,14 @@ def table_inputs(rows: Any) -> list[Input]:
     return [extent_of(*one) for one in frames_of(rows).items()] or list(paths_of(rows))
 
 
+def tables_again(rows: Any) -> list[Input]:
+    """Return the frames, or files, of rows as inputs of the reader if they can be read again; nothing for others."""
+    if is_labeled(rows):
+        frame = rows._frame if isinstance(rows, Data) else rows[0]
+        return [extent_of(FRAME, frame)] if is_frame(frame) else []
+    return table_inputs(rows) if is_files(rows) or frames_of(rows) else []
+
+
 def schema_and_doubts(inputs: Sequence[Input], named: ColumnRoles, form: RowForm) -> Schema:
     """Return the columns of tables. Warn of columns of frames whose types may imply the wrong kinds. Raises
     BadInputError, MissingInputError and UsageError."""
@@ -258,7 +266,11 @@ def of_pair(
     schema = form.schema or schema_and_doubts([extent_of(FRAME, X)], named, form)
     rows = unlabeled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
-    return labeled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
+    made = labeled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
+    if form.schema is None:
+        made._frame = X
+        made._read_as = lambda named: of_pair(X, y, replace(form, named=named), weight=weight, group=group)
+    return made
 
 
 def require_names(X: Any, schema: Schema | None) -> None:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from numbers import Number
 from types import FrameType
 from typing import Any, NamedTuple, Unpack
@@ -20,7 +21,17 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labeled, kept, observed_pairs, with_decay
+from fmcli.api.rows import (
+    RowForm,
+    as_data,
+    form_of,
+    is_files,
+    is_labeled,
+    kept,
+    observed_pairs,
+    tables_again,
+    with_decay,
+)
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
@@ -29,6 +40,9 @@ from fmcli.choosing.fitting import EpochListener, fit
 from fmcli.choosing.request import SearchResult
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.weights import weigh_labels
+from fmcli.data.tables.named import ColumnRoles
+from fmcli.data.tables.other_kinds import other_kinds
+from fmcli.data.tables.surveying import schema_of
 from fmcli.data.text.prior_groups import read_groups
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import copied
@@ -43,10 +57,11 @@ from fmcli.system.blas import one_blas_thread
 from fmcli.text import figure, figures_apart
 from fmcli.training.account import need_of, require_room, with_copy
 from fmcli.training.job import return_freed
-from fmcli.training.planning import Plan, prepare
+from fmcli.training.planning import Plan, Reading, prepare
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.setup.chosen import held_of, room_of, settings_of, spec_of
 from fmcli.training.setup.item_ranking import without_users
+from fmcli.training.setup.named_columns import may_read_otherwise, named_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, label_weights
 from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.settings import Settings
@@ -156,6 +171,7 @@ def trained_model(
     unweighted, evaluated = validating(valid, read, spec, auto=choices.auto)
     try:
         plan = plan_of(read, evaluated, settings, choices)
+        plan = with_readings(plan, data, valid, settings)
     except NothingNewError as error:
         assert warm_start is not None
         assert warm_start.file is not None
@@ -281,6 +297,31 @@ def plan_of(read: GivenRows, valid: Dataset | None, settings: Settings, choices:
     if choices.disk:
         require_room(plan, room_of(choices))
     return plan
+
+
+def with_readings(plan: Plan, data: Any, valid: Any, settings: Settings) -> Plan:
+    """Return the plan of a run, with other ways to read its frames or tables. settings : before their columns are
+    known."""
+    choices = settings.choices
+    tables = tables_again(data) if plan.settings.table is not None and may_read_otherwise(choices) else []
+    if not tables or isinstance(valid, Iterator):
+        return plan
+
+    def planned(spec: Spec, options: Mapping[str, Any]) -> Plan:
+        changed = choices.changed(**options)
+        with warnings.catch_warnings(action="ignore"):  # they were given for the rows as they were asked for
+            rows = data._read_as(named_of(changed)) if isinstance(data, Data) and data._read_as else data
+            read = read_rows(rows, spec, changed, None)
+            evaluated = validating(valid, read, spec, auto=choices.auto)[1]
+            return plan_of(read, evaluated, replace(settings, spec=spec, choices=changed), changed)
+
+    def readings() -> Sequence[Reading]:
+        named = form_of(choices, settings.spec, None, None, data).named or ColumnRoles()
+        named = replace(named, labeled=not is_labeled(data))
+        others = other_kinds(named, *schema_of(tables, named, settings.threads))
+        return [Reading(options, partial(planned, options=options)) for options in others]
+
+    return replace(plan, readings=readings)
 
 
 def alternatives_of(choices: Choices, spec: Spec) -> list[Spec]:

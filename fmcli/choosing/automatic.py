@@ -15,14 +15,14 @@ from fmcli.choosing.budget import epochs_of
 from fmcli.choosing.candidates import MARGIN, TIE, Candidate
 from fmcli.choosing.of_pairs import with_pair_options
 from fmcli.choosing.plans import can_compare, choices_of, chosen_values, is_free, number_of_folds
-from fmcli.choosing.quick_search import Leader, possible_plans, searches, with_values
+from fmcli.choosing.quick_search import Leader, bytes_of_readings, possible_plans, searches, with_values
 from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.choosing.search import Search
 from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.training.account import MemoryNeed
-from fmcli.training.planning import Plan, with_options
+from fmcli.training.planning import Plan, read_as, with_options
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS
 from fmcli.training.several.ensemble import memory_of
 
@@ -42,7 +42,12 @@ def choose_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, SearchResult]:
     plan, searched = choose(plan)
     alternative = sum(trial.number for trial in searched.trials if trial.chosen)
     options, epochs = chosen_values(plan), plan.refit_epochs or 0
-    keeper.choices = {"alternative": alternative, "options": options, "refit_epochs": epochs}
+    keeper.choices = {
+        "alternative": alternative,
+        "reading": plan.reading,
+        "options": options,
+        "refit_epochs": epochs,
+    }
     return plan, searched
 
 
@@ -52,20 +57,27 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchRe
 
     Raises ValueError if they are not valid.
     """
-    rules = {"alternative": COUNT, "options": TABLE, "refit_epochs": COUNT}
+    rules = {"alternative": COUNT, "reading": COUNT, "options": TABLE, "refit_epochs": COUNT}
     valid = type(choices) is dict and choices.keys() == rules.keys()
     if not valid or not all(rule.holds(choices[name]) for name, rule in rules.items()):
         raise ValueError("it does not say what was chosen before the run")
+    kept: Mapping[str, Any] = {}
     alternative, alternatives, epochs = choices["alternative"], plan.settings.alternatives, plan.spec.values["epochs"]
     if plan.other and 0 < alternative <= len(alternatives):
-        plan = plan.other(alternatives[alternative - 1])
-    values = choices["options"]
+        plan = replace(plan.other(alternatives[alternative - 1]), readings=plan.readings)
+    values, number = choices["options"], choices["reading"]
+    readings = plan.readings() if number else ()
+    if 0 < number <= len(readings):
+        plan = read_as(plan, number)
+        kept = readings[number - 1].options
     for option, value in values.items():
         same_type = type(value) is type(choices_of(plan.spec).get(option))
         if same_type and plan.settings.quick_search and is_free(plan.settings.spec, option):
             with suppress(UsageError):
                 plan = with_options(plan, {option: value})
-    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), SearchResult(kept=values)
+    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), SearchResult(
+        kept={**kept, **values}
+    )
 
 
 def choose(plan: Plan) -> tuple[Plan, SearchResult]:
@@ -125,7 +137,7 @@ def memory_of_searched(plan: Plan, members: int) -> MemoryNeed:
     need = memory_of(plan, members)
     for one in possible_plans(plan) if searches(plan) else ():
         need = need.or_of(memory_of(one, members))
-    return need
+    return MemoryNeed(need.total + bytes_of_readings(plan), need.held)
 
 
 def few_of_class(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fmcli.choosing.budget import epochs_of, work
-from fmcli.choosing.candidates import Candidate, SearchLimits
+from fmcli.choosing.candidates import MARGIN, Candidate, SearchLimits
 from fmcli.choosing.plans import (
     ENOUGH_HELD_OUT,
     can_compare,
@@ -24,11 +24,12 @@ from fmcli.choosing.plans import (
     thinned,
 )
 from fmcli.choosing.runs import SLOWER, FoldFit, LateError, Room
-from fmcli.errors import UsageError
+from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import SOLVER
-from fmcli.training.planning import Plan, of_run, with_options
+from fmcli.training.planning import Plan, no_readings, of_run, read_as, with_options
+from fmcli.training.setup.memory import held_bytes
 from fmcli.training.several.refit import affordable, share_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class TriedValue:
     """The result of a comparison.
 
     options : the option and its other value that was tried, and others that were tried together with it.
-    usual : the value of that option in the plan.
+    usual : the value of that option in the plan; None: another reading of the rows was tried.
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
     chosen : whether the other value is better.
     folds : how many times other rows were held out until it was clear.
@@ -103,6 +104,8 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
 # have, or takes long, its runs are on a part of the rows, which has at least this many. The run of another solver may
 # have as many epochs as this many trainings of the best one so far.
 MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2
+# Rows with more entries are read in one way only: each other way takes as much memory.
+MOST_ENTRIES_OF_READINGS, ROWS_OF_READINGS = 5 * 10**6, 4
 
 
 @dataclass(frozen=True)
@@ -121,24 +124,29 @@ class QuickSearch:
     """A search for a better solver and better values of options, one after the other.
 
     plan : the usual run, on all rows; part : the same on all rows or a part of them.
-    rows : the number of rows of the part; 0: all.
+    share : the number of such parts; rows : the number of rows of the part; 0: all.
     most : the largest number of epochs of a run; left : the work that is left.
     found : what was tried.
     """
 
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
         parts = share_of(plan) if has_penalties_per_row(plan) else max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH)
-        share = max(1, min(parts, plan.source.count // LEAST_ROWS))
+        self.share = share = max(1, min(parts, plan.source.count // LEAST_ROWS))
         self.plan, self.limits = plan, limits
-        self.part = plan if share == 1 else with_fewer_held_out(thinned(plan, share))
+        self.part = self.part_of(plan)
         self.rows = 0 if share == 1 else self.part.source.count
         self.most, self.found = epochs_of(self.part), list[TriedValue]()
         self.left = share * MOST_WORK_OF_SEARCH
 
+    def part_of(self, plan: Plan) -> Plan:
+        """Return a plan on the rows of the search."""
+        return plan if self.share == 1 else with_fewer_held_out(thinned(plan, self.share))
+
     def run(self) -> Leader:
         """Try solvers and values; return the best ones. Raises LateError."""
         runs, solvers = self.candidate([self.part]), other_solvers(self.plan)
-        if not solvers and not any(trials(self.plan)) and number_of_folds(self.plan) == 1:
+        tries_some = solvers or any(trials(self.plan)) or self.plan.readings is not no_readings
+        if not tries_some and number_of_folds(self.plan) == 1:
             return Leader(self.plan, runs)
         if self.rows and has_penalties_per_row(self.plan):
             first_epoch = self.candidate([self.part])  # with the penalties of all rows
@@ -150,13 +158,32 @@ class QuickSearch:
         runs.first(1, lambda fold: self.most)
         folds = number_of_folds(self.plan, runs.runs[0].epochs or self.most)
         runs.add(fold_plans(self.part, folds)[1:])
-        usual = Leader(self.plan, runs)
+        usual = self.with_readings(Leader(self.plan, runs), folds)
         leader = self.with_values(usual, folds, early=True)
         for solver, errors in solvers.items():
             leader = self.with_solver(solver, errors, usual, leader)
         leader = self.with_values(leader, folds, early=False)
         epochs = refit_epochs_of(leader.runs, self.most)
         return leader if epochs is None else replace(leader, plan=replace(leader.plan, refit_epochs=epochs))
+
+    def with_readings(self, leader: Leader, folds: int) -> Leader:
+        """Return the leader, on the rows of its table as the best way to read it has them."""
+        if self.plan.data.nnz <= MOST_ENTRIES_OF_READINGS:
+            for number, reading in enumerate(self.plan.readings(), start=1):
+                with suppress(BadInputError, UsageError, NotEnoughMemoryError):
+                    leader = self.with_reading(number, reading.options, leader, folds)
+        chosen = [number for number, one in enumerate(self.found) if one.chosen]
+        for number in chosen[:-1]:  # a reading takes the place of the one before
+            self.found[number] = replace(self.found[number], chosen=False)
+        return leader
+
+    def with_reading(self, number: int, options: Mapping[str, Any], leader: Leader, folds: int) -> Leader:
+        """Return the leader, or the same run on the rows of another reading, by its number, if that is better. Raises
+        the errors of `read_as`."""
+        plan = read_as(self.plan, number)
+        other = Leader(plan, self.candidate(fold_plans(self.part_of(plan), folds)))
+        compared = self.compared(other.runs, leader.runs, folds, MARGIN)
+        return self.decided(other, leader, options, compared)
 
     def with_solver(self, solver: str, errors: float, usual: Leader, leader: Leader) -> Leader:
         """Return the leader, or another solver that is better, with the values that it needs before it is compared:
@@ -214,7 +241,7 @@ class QuickSearch:
         if folds:
             for one in (runs, leader.runs):
                 one.first(folds, lambda fold: 0)
-            usual = choices_of(leader.plan.spec)[next(iter(options))]
+            usual = choices_of(leader.plan.spec).get(next(iter(options)))
             metrics = runs.chooser, runs.reached.value, leader.runs.reached.value
             self.found.append(TriedValue(options, usual, *metrics, chosen, folds, self.rows))
         return other if chosen else leader
@@ -299,6 +326,14 @@ def other_solvers(plan: Plan) -> Mapping[str, float]:
     settings = plan.settings
     free = is_free(settings.spec, SOLVER) and not settings.choices.keep_state and plan.source.in_memory
     return plan.spec.solver_entry.rivals if free else {}
+
+
+def bytes_of_readings(plan: Plan) -> int:
+    """Return the bytes of the rows that a search reads beside the rows of a plan: those of the best way to read them,
+    and of the one that is compared with it, each as it was read and as it is trained on."""
+    if plan.readings is no_readings or plan.data.nnz > MOST_ENTRIES_OF_READINGS or not searches(plan):
+        return 0
+    return ROWS_OF_READINGS * held_bytes([plan.data])
 
 
 def possible_plans(plan: Plan) -> Iterator[Plan]:

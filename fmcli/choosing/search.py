@@ -240,7 +240,7 @@ class Search:
             assert plan.other is not None
             self.watch.check()
             try:
-                alternative = plan.other(spec)
+                alternative = replace(plan.other(spec), readings=plan.readings)
             except (BadInputError, UsageError, NotEnoughMemoryError):
                 continue
             same = (alternative.spec.model, alternative.spec.solver) == (plan.spec.model, plan.spec.solver)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -38,6 +38,23 @@ STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_fr
 
 
 @dataclass(frozen=True)
+class Reading:
+    """Another way to read the rows of a table: other columns are categories, quantities, or cut into bins.
+
+    options : the choices by which a user asks for it.
+    plan : returns the plan of a spec on the rows that are read in this way. It raises the errors of `prepare`.
+    """
+
+    options: Mapping[str, Any]
+    plan: Callable[[Spec], Plan]
+
+
+def no_readings() -> Sequence[Reading]:
+    """Return no other ways to read the rows."""
+    return ()
+
+
+@dataclass(frozen=True)
 class Plan(Fitted):
     """A fitted run before it begins: all defaults of its spec are resolved.
 
@@ -50,6 +67,8 @@ class Plan(Fitted):
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     compares_last : whether the best of the last epochs by the training rows is kept, without validation data.
     other : returns the plan of another spec for the same rows, if there are alternatives.
+    readings : returns other ways to read the rows.
+    reading : the number, from 1, of the one by which the rows were read; 0: as asked.
     following : returns the plan of the next segment of a stream, given the run so far as a warm start; None: no rows
         follow.
     facts : the properties of the data from which `resolve` computes defaults.
@@ -65,6 +84,8 @@ class Plan(Fitted):
     refit_epochs: int | None = None
     compares_last: bool = False
     other: Callable[[Spec], Plan] | None = None
+    readings: Callable[[], Sequence[Reading]] = no_readings
+    reading: int = 0
     following: Callable[[Spec, WarmStart], Plan] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     begin: Mapping[str, NDArray[Any]] | None = None
@@ -206,6 +227,13 @@ def resolved(spec: Spec, facts: Mapping[str, Any], fitted: Fitted) -> Spec:
         halved = feature_arrays(model) if may_halve(facts) else ()
         facts = {**facts, "drawn": draw_bytes(model), "kept": draw_bytes(model, halved)}
     return resolve(spec, **facts)
+
+
+def read_as(plan: Plan, number: int) -> Plan:
+    """Return the plan of the same kind on the rows of another reading, by its number, from 1. Raises the errors of
+    `prepare`."""
+    other = plan.readings()[number - 1].plan(plan.settings.spec)
+    return replace(other, readings=plan.readings, reading=number)
 
 
 def evaluations(

@@ -35,7 +35,7 @@ from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, 
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
-from fmcli.text import counted, figure, figures_apart, number, shell_word
+from fmcli.text import counted, figure, figures_apart, names_word, number, shell_word
 from fmcli.training.draw_sizes import kept_sweeps
 from fmcli.training.draws import halved_names, kept_bytes
 from fmcli.training.planning import Plan
@@ -515,8 +515,8 @@ def log_quick_search(log: Log, searched: SearchResult) -> None:
     for one in searched.values:
         before, value = figures_apart(one.before, one.found)
         runs = f"{one.folds} folds" if one.folds > 1 else f"{one.rows:,} of the rows" if one.rows else "all rows"
-        usual = "with " + short(one.usual)
-        log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before} {usual} ({runs})")
+        usual = "" if one.usual is None else f" with {short(one.usual)}"
+        log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before}{usual} ({runs})")
 
 
 def words_of(options: Mapping[str, Any]) -> str:
@@ -524,8 +524,10 @@ def words_of(options: Mapping[str, Any]) -> str:
     return " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in options.items())
 
 
-def short(value: float | str) -> str:
+def short(value: float | str | Sequence[str]) -> str:
     """Return a value of a choice with at most four digits."""
+    if isinstance(value, tuple | list):
+        value = shell_word(names_word(value))
     return value if isinstance(value, str) else f"{value:.4g}"
 
 

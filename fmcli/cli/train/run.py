@@ -14,6 +14,7 @@ from fmcli.cli.output import Lines, Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.events import RunLog, log_planned
 from fmcli.cli.train.log import log_divergence, memory_needed, sizes
+from fmcli.cli.train.readings import with_readings
 from fmcli.cli.train.rows import Planned, completed_plan, plan_rows
 from fmcli.cli.train.saving import bad_lines, save
 from fmcli.cli.train.tables import with_tables
@@ -36,12 +37,12 @@ def train_request(log: Log, request: Request, bad: BadLines, keeper: Checkpointe
     if request.cluster is not None:
         train_on_cluster(log, request, request.cluster, bad, keeper)
         return
-    request = with_tables(log, request)
+    asked, request = request, with_tables(log, request)
     if schema_printed(request):
         return
     log.detail(f"{request.settings.threads} threads")
     if not request.choices.online:
-        train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
+        train_rows(log, request, bad, keeper, lambda: with_readings(plan_rows(log, request, bad), asked, bad))
         return
     from fmcli.cli.train.online import StreamLog, plan_stream, segments_of
 

@@ -14,6 +14,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.row_choices import OF_TABLES
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
@@ -63,8 +64,12 @@ def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
     by_data |= {SOLVER} if spec.solver_by_data else set()
     by_data |= {"model", SOLVER} if plan.settings.alternatives else set()
     by_data |= spec.given - asked.given  # chosen by the quick search
+    columns = plan.settings.choices.values  # as another reading of the tables has them
+    by_data |= {name for name in OF_TABLES if columns[name] != choices.values[name]}
 
     def origin(name: str) -> str:
+        if name in OF_TABLES and name in by_data:
+            return DERIVED
         for one in (name, REFINES.get(name, name)):
             for source, names in ((GIVEN, choices.given), (INHERITED, inherited)):
                 if one in names:
@@ -72,7 +77,7 @@ def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
         return DERIVED if name in by_data else DEFAULT
 
     own = {"model": spec.model, SOLVER: spec.solver, "loss": spec.loss, **spec.values}
-    others = {name: shown(value) for name, value in choices.values.items() if name not in {*own, *OPTIONS}}
+    others = {name: shown(value) for name, value in columns.items() if name not in {*own, *OPTIONS}}
     found = {**own, **{name: value for name, value in others.items() if value not in (None, [])}}
     return {name: {"value": value, "from": origin(name)} for name, value in found.items()}
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.cluster.connection import Cluster
+    from fmcli.data.tables.named import ColumnRoles
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     settings, choices = request.settings, request.choices
     known = settings.warm_start.transform.table if settings.warm_start else None
     held = request.by
-    columns, when = (choices.group_field, None if held.times else held.column), held.column if held.times else None
+    columns, when = (choices.group_field, None if held.times else held.column), time_column(request)
     is_text = choices.format != "auto"
     if is_text or not (choices.given & {*OF_TABLES, "decay"} or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
@@ -52,9 +53,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         log_order(log, path)
     schema = known_schema(choices, partial(of_files, cluster, columns_of, request.inputs), known)
     if schema is None:
-        named = named_of(choices, choices.group_field, when)
-        if choices.implicit:
-            named = with_sides(named, choices, head_of_table(request.inputs[0], named.form).names)
+        named = named_in(request)
         log.progress(f"reading the columns of {request.inputs[0]}")
         of_columns = partial(schema_of, once=choices.online)
         schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choices.join))
@@ -91,6 +90,18 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         valid=tuple(valid),
         test=tuple(test),
     )
+
+
+def time_column(request: Request) -> str | None:
+    """Return the column of times by which rows are held out; None: there is none."""
+    return request.by.column if request.by.times else None
+
+
+def named_in(request: Request) -> ColumnRoles:
+    """Return the columns that a request names. Raises UsageError."""
+    choices = request.choices
+    named = named_of(choices, choices.group_field, time_column(request))
+    return with_sides(named, choices, head_of_table(request.inputs[0], named.form).names) if choices.implicit else named
 
 
 def of_files(cluster: Cluster | None, function: Callable[..., T], inputs: Sequence[str], *more: Any) -> T:

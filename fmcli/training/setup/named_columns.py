@@ -55,6 +55,16 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
     )
 
 
+# What excludes other ways to read a table: its columns are known already, it is read in pieces or once, or others read
+# the same columns beside the run.
+READ_ONE_WAY = ("schema", "init_model", "disk", "online", "implicit", "cluster", "calibrate", "test", "relations")
+
+
+def may_read_otherwise(choices: Choices) -> bool:
+    """Return whether a quick search may read the tables of a run in other ways, too."""
+    return not choices.differing(READ_ONE_WAY)
+
+
 def with_sides(named: ColumnRoles, choices: Choices, names: Sequence[str]) -> ColumnRoles:
     """Return the columns of a table with these names, of observed pairs: without a label, but perhaps with a count or a
     weight, which takes its place. Columns that are of neither side are ignored. Raises UsageError."""

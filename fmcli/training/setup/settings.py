@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import LEAVE_OUT, UsageError
@@ -143,11 +144,10 @@ class Settings:
 
     def with_scaled_numbers(self) -> Settings:
         """Return the settings of a first run, which scales columns of numbers of its table by default."""
-        if self.table is None or not self.table.numbers or self.warm_start is not None:
+        if self.table is None or self.warm_start is not None:
             return self
-        return replace(
-            self, spec=scaled_for_numbers(self.spec), alternatives=tuple(map(scaled_for_numbers, self.alternatives))
-        )
+        scaled = partial(scaled_for_numbers, has_numbers=bool(self.table.numbers))
+        return replace(self, spec=scaled(self.spec), alternatives=tuple(map(scaled, self.alternatives)))
 
     def waits(self, rows: int, *, dense: bool) -> int:
         """Return the patience: how many epochs without a better one training on this number of rows accepts. dense :
