@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,31 @@ FIELD = 1 << 32  # moves a field above the column in the hashed number
 Hashes = NDArray[np.uint64]
 
 
+# Entries that are hashed at a time: temporary numbers take some 50 bytes for each.
+ENTRIES_AT_ONCE = 1 << 18
+
+
 def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
     """Return (rows) a hash of each row's set of entries in the kept columns."""
-    value = np.ones(data.nnz, dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value)
-    field = 0 if data.field is None else data.field.astype(np.int64)
-    mixed = mix((data.index.astype(np.int64) + field * FIELD).view(np.uint64))
+    found = np.zeros(data.rows, dtype=np.uint64)
+    starts = np.searchsorted(data.indptr, np.arange(0, data.nnz, ENTRIES_AT_ONCE))
+    for begin, end in pairwise([*np.unique(starts).tolist(), data.rows]):
+        found[begin:end] = _hashes(data, kept, begin, end)
+    return found
+
+
+def _hashes(data: Dataset, kept: NDArray[np.bool_], begin: int, end: int) -> Hashes:
+    """Return the hashes of rows begin:end."""
+    indptr = data.indptr[begin : end + 1]
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    index = data.index[entries]
+    value = np.ones(len(index), dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value[entries])
+    field = 0 if data.field is None else data.field[entries].astype(np.int64)
+    mixed = mix((index.astype(np.int64) + field * FIELD).view(np.uint64))
     mixed = mix(mixed ^ value.view(np.uint32).astype(np.uint64))
-    mixed[~kept[data.index]] = 0
+    mixed[~kept[index]] = 0
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    return np.asarray(sums[data.indptr[1:]] - sums[data.indptr[:-1]])
+    return np.asarray(sums[indptr[1:] - indptr[0]] - sums[indptr[:-1] - indptr[0]])
 
 
 def mix(numbers: Hashes) -> Hashes:

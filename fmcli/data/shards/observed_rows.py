@@ -32,14 +32,13 @@ class Sides:
     @classmethod
     def of(cls, data: Dataset, rows: RowNumbers, of_items: Flags) -> Sides:
         """Return the sides of rows with these numbers. of_items : (features) whether a feature belongs to an item."""
-        some = data.take(rows)
         parts, numbers = list[Dataset](), list[NDArray[np.int64]]()
         for mine in (~of_items, of_items):
-            _, first, number = np.unique(hashes(some, mine), return_index=True, return_inverse=True)
+            _, first, number = np.unique(hashes(data, mine)[rows], return_index=True, return_inverse=True)
             order = np.argsort(first)
             place = np.empty(len(first), dtype=np.int64)
             place[order] = np.arange(len(first))
-            parts.append(some.take(first[order].astype(np.int32)).only(mine))
+            parts.append(data.take(rows[first[order]]).only(mine))
             numbers.append(place[number])
         return cls(parts[0], parts[1], numbers[0], numbers[1])
 
