@@ -14,6 +14,7 @@ HOSTILE = (
     "]]>&lt;&amp;--><!--",
     "\x1b[31mred\x1b[0m",
     "\u2028\u202eright",
+    "long" * 40,
 )
 MOST_BYTES = 1_500_000
 
@@ -134,17 +135,33 @@ def test_a_narrow_page_scrolls_in_its_tables_only(adult, opened):
 def test_hostile_names_are_text(run, tmp_path, opened, loss):
     """Names of columns, cells, labels and files."""
     name = f"{HOSTILE[1].replace('/', '')}.csv"
-    labels = {"logistic": HOSTILE[:2], "softmax": HOSTILE[:3], "squared": ("1.5", "2", "4")}[loss]
+    labels = {"logistic": (HOSTILE[0], HOSTILE[-1]), "softmax": HOSTILE[1:4], "squared": ("1.5", "2", "4")}[loss]
     quoted = ['"' + one.replace('"', '""') + '"' for one in HOSTILE]
     cells = [quoted[(row * 7 + row // 5) % len(quoted)] for row in range(240)]
     label = ['"' + one.replace('"', '""') + '"' for one in labels]
     rows = [f"{label[(row + row // 7) % len(label)]},{cells[row]},{row % 17}" for row in range(240)]
     (tmp_path / name).write_text("\n".join([f"y,{quoted[0]},{quoted[2]}", *rows]) + "\n")
-    run.ok("train", "-q", "-e", "3", "--loss", loss, "--label", "y", "--log-json", "<b>.json", "-o", "<i>.fm", name)
-    run.ok("report", "-q", "-o", "r.html", "<i>.fm", name, "--log", "<b>.json")
-    page = opened("r.html")
+    run.ok(
+        "train",
+        "-q",
+        "-e",
+        "3",
+        "--loss",
+        loss,
+        "--label",
+        "y",
+        "--log-json",
+        "<!--<script>.json",
+        "-o",
+        "<i>.fm",
+        name,
+    )
+    run.ok("report", "-q", "-o", "r.html", "<i>.fm", name, "--log", "<!--<script>.json")
+    page = opened("r.html", width=390)
     page.mouse.move(300, 300)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.evaluate("window.broken") is None
+    assert page.locator("#print").is_visible()  # by the script
     assert page.locator("img, b:not([data-figure]), i").count() == 0
     assert "<i>.fm" in page.inner_text("h1")
     assert HOSTILE[0] in page.inner_text("body")

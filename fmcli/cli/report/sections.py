@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -46,6 +47,7 @@ LEARNED = {
     "pairs": "Pairs of features: what both add beyond what each adds alone",
     "field_pairs": "Pairs of fields",
 }
+LONGEST = 24  # characters of a label in a chart
 # Names of figures -> the titles of their columns.
 LISTED = {"low": "from", "high": "to", "label": "mean label", "prediction": "mean prediction", "field": "column"}
 # The properties of a model that the page leaves out.
@@ -87,10 +89,11 @@ def written(log: Log, request: EvaluateRequest, logs: Logs, draw: tuple[str | No
 
 def read(log: Log, request: EvaluateRequest, scorer: Scorer) -> ScoredRows:
     """Read and score the labeled rows."""
+    begin = time.perf_counter()
     paths, groups = request.rows(scorer, request.inputs, scorer.labels.loss)
     counts, threads = Counts(), request.threads or cpu_count()
     rows = ScoredRows.read(scorer, paths, groups, format=request.format, threads=threads, counts=counts)
-    log_counts(log, scorer, counts, BadLines(), 0.0)
+    log_counts(log, scorer, counts, BadLines(), time.perf_counter() - begin)
     return rows
 
 
@@ -155,7 +158,7 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
         x, y = ([one[name] for one in bins.bins] for name in ("predicted", "observed"))
         equal = [0, max(*x, *y)]
         curves = {f"model (error {bins.error:.3g})": (x, y), "equal": (equal, equal)}
-        about = f"predicted probability of {labels[1]}"
+        about = f"predicted probability of {labels[1]:.{LONGEST}}"
         charts.append(page.chart(Figure("Reliability", about, "observed share", {"": curves})))
     note = f"Rows with at least the threshold are predicted to be {labels[1]}. Move it to see what it costs."
     page.section("Thresholds", grid(page.thresholds(counts, labels), *charts), note=note)
