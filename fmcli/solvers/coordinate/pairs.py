@@ -107,9 +107,9 @@ class AllPairsDescent(CoordinateDescent):
         return self.descent.ends(number, order)
 
     def _begin_sweep(self, pool: Pool, number: int, output: int, sweep: Sweep) -> None:
-        by_feature = self.model.layout[number].by_feature and len(sweep.order)
-        feature = sweep.order[0] // rows_of_feature(self.model, number) if by_feature else 0
-        self.descent.enter(ITEMS if by_feature and self.of_items[feature] else CONTEXTS)
+        by_feature = self.model.layout[number].by_feature
+        feature = sweep.order[:1] // rows_of_feature(self.model, number)
+        self.descent.enter(ITEMS if by_feature and self.of_items[feature].any() else CONTEXTS, by_feature)
 
     def objective(self, pool: Pool) -> tuple[float, float]:
         self._by_samples(pool, PairUpdater.measure)

@@ -18,14 +18,14 @@ NUMBERS_AT_ONCE = 1 << 19
 ROWS_AT_ONCE = 1 << 16
 
 
-def pieces(value: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield views of all parts of an array of factors, of about NUMBERS_AT_ONCE numbers."""
+def pieces(value: NDArray[Any], numbers: int = NUMBERS_AT_ONCE) -> Iterator[NDArray[Any]]:
+    """Yield views of all parts of an array of factors, of about so many numbers."""
     if value.ndim < 2:
         yield value
         return
     axis = int(np.argmax(value.shape[:-1]))
     each = max(1, value.size // max(1, value.shape[axis]))
-    step = max(1, NUMBERS_AT_ONCE // each)
+    step = max(1, numbers // each)
     along = np.moveaxis(value, axis, 0)
     for begin in range(0, len(along), step):
         yield np.moveaxis(along[begin : begin + step], 0, axis)

@@ -39,7 +39,7 @@ inline real product(const real* a, const real* b, ptrdiff_t n) {
 }
 
 // r and, on and above the diagonal, G of a slice: what the observed pairs of a feature's parts contribute. The first
-// slice of a row computes the scores of these pairs.
+// slice of a row computes the scores of these pairs, unless they are known.
 void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const real* row, real* room, double* r,
                           double* G) {
     const ColumnView& v = *view;
@@ -59,7 +59,7 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
             stop = e + PAIRS_AT_ONCE - n < end ? e + PAIRS_AT_ONCE - n : end;
             const int32_t* const other = pairs->other + e;
             const ptrdiff_t count = stop - e;
-            if (v.at == 0) {
+            if (v.at == 0 && !pairs->known) {
                 const double t = scores_in(&parts, part)[0];
                 for (ptrdiff_t m = 0; m < count; ++m) {
                     if (e + m + PAIRS_AHEAD < end) prefetch_part(parts, other[m + PAIRS_AHEAD]);
@@ -111,7 +111,7 @@ void observed_pairs_step(const ColumnView* view, const ObservedPairs* pairs, con
     }
 }
 
-// The observed pairs' share of the mean loss, of the parts start .. stop - 1 of one side.
+// The scores of the pairs of the contexts start .. stop - 1; returns their share of the mean loss.
 double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_t stop) {
     const SampleStates& parts = pairs->parts;
     double total = 0;
@@ -121,6 +121,7 @@ double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_
             if (e + PAIRS_AHEAD < pairs->begin[i + 1]) prefetch_part(parts, pairs->other[e + PAIRS_AHEAD]);
             const double score = scores_in(&parts, i)[0] + scores_in(&parts, other)[0] +
                                  product(cache_in(&parts, i, 0), cache_in(&parts, other, 0), parts.reals);
+            pairs->score[e] = (real)score;
             total += pairs->share[e] / 2 * (1 - score) * (1 - score);
         }
     return total;
@@ -170,12 +171,14 @@ struct System {
         if constexpr (B < N) {
             for (ptrdiff_t f = 4 * B; f < 4 * B + 4 && f < width; ++f) {
                 const double curvature = row(f)[f];
+                Double4 pivot[N - B];  // in registers
+                for (int h = B; h < N; ++h) pivot[h - B] = rows[f][h];
                 inverse[f] = curvature > inverse[f] ? 1 / curvature : 0;
                 for (ptrdiff_t g = f + 1; g < width; ++g) {
                     const double share = row(f)[g] * inverse[f];
                     right[g] -= share * right[f];
 #pragma GCC unroll 8
-                    for (int h = B; h < N; ++h) rows[g][h] -= share * rows[f][h];
+                    for (int h = B; h < N; ++h) rows[g][h] -= share * pivot[h - B];
                 }
             }
             eliminate<B + 1>(width);

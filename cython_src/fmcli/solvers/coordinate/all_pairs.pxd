@@ -14,6 +14,7 @@ cdef class AllPairs(Descent):
     cdef ObservedPairs observed
     cdef object numbers  # curvature and offset of each side
     cdef tuple memory_of_pairs  # their scores, and `numbers` in reals
+    cdef bint measured       # whether the scores of observed pairs are those of the parts as they are
     cdef list fresh          # whether these numbers of a side are those of the other side's parts as they are
     cdef real* curvature[2]
     cdef real* offset[2]

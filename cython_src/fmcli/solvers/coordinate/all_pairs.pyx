@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, int64_t
 cdef enum:
     CONTEXTS
     ITEMS
-    ROWS_AT_ONCE = 1 << 14
+    ROWS_AT_ONCE = 1 << 8   # whose copies in double precision stay in a core's cache
     PARTS_AT_ONCE = 1 << 10  # whose derivatives are summed apart, as parts have many pairs
 
 
@@ -103,14 +103,18 @@ cdef class AllPairs(Descent):
         each = np.diff(pairs[columns.indptr])[np.asarray(order)]
         return np.concatenate([[0], np.cumsum(each)]).astype(np.int64)
 
-    def enter(self, int side):
-        """Compute what the parts of a side share, before the features of this side are updated."""
+    def enter(self, int side, bint by_feature):
+        """Compute what the parts of a side share, before the features of this side are updated; `by_feature` is False
+        before a row that belongs to no feature is updated."""
         self.share(side)
         self.fresh[1 - side] = False
+        self.observed.known, self.measured = self.measured and not by_feature, False
 
     def value(self):
-        """Return the value of the term of all pairs, given the parts as they are now."""
+        """Return the value of the term of all pairs, given the parts as they are now, whose observed pairs have been
+        measured."""
         self.share(CONTEXTS)
+        self.measured = True
         total = 0.0
         for some in self.parts_now(CONTEXTS):
             total += np.sum((some @ self.numbers[CONTEXTS, :-1] + 2 * self.numbers[CONTEXTS, -1]) * some)
@@ -184,7 +188,8 @@ cdef class PairUpdater(CoordinateUpdater):
                     &x, 0, cache_in(&self.descent.states, i, 0))
 
     def measure_pairs(self, Py_ssize_t start, Py_ssize_t stop):
-        """Return the observed pairs' share of the mean loss, of those of the parts start:stop that are contexts."""
+        """Compute the scores of the observed pairs of the contexts among the parts start:stop; returns their share of
+        the mean loss."""
         cdef double total
         self.require()
         stop = min(stop, self.all_pairs.contexts)

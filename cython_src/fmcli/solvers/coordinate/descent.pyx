@@ -18,6 +18,7 @@ from libc.math cimport isfinite
 
 cdef enum:
     LINE = 64  # bytes
+    IN_CACHE = 1 << 13  # numbers whose copies in double precision stay in a core's cache
 
 
 cdef inline Py_ssize_t header_of(Model model) noexcept:
@@ -208,7 +209,7 @@ cdef class Descent:
         arrays = self.model.parameters, self.holds.parameters, self.pulls.parameters
         total = 0.0
         for name in self.model.parameters:
-            for each in zip(*[pieces(of[name]) for of in arrays], strict=True):
+            for each in zip(*[pieces(of[name], IN_CACHE) for of in arrays], strict=True):
                 value, hold, pull = [one.astype(np.float64) for one in each]
                 total += np.sum((hold / 2 * value - pull) * value)
         return float(total)

@@ -14,6 +14,7 @@ typedef struct ObservedPairs {
     const int32_t* other;  // the other part of each pair
     const real* share;     // of the total weight
     real* score;           // of the pairs whose parts' features are updated
+    bool known;            // whether these scores are those of the parts as they are
     ptrdiff_t count;       // of pairs
     SampleStates parts;
 } ObservedPairs;
@@ -40,7 +41,7 @@ typedef struct CoordinateKernels {
     void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
     // Coordinate descent on pairs of parts, by the parts that a feature enters (all_pairs.inl): what the observed pairs and
     // all pairs add to r and G of a slice, with work space; what a step changes in the scores of observed pairs; and the
-    // loss of the observed pairs of some parts.
+    // scores of the observed pairs of some contexts, and their loss.
     void (*observed_pairs_bound)(const ColumnView* v, const ObservedPairs* pairs, const real* row, real* room, double* r,
                                  double* G);
     void (*observed_pairs_step)(const ColumnView* v, const ObservedPairs* pairs, const real* step, const double* change);
