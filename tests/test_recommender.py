@@ -92,7 +92,14 @@ def test_items_without_pairs_are_scored_by_their_features(pairs):
     one = FMRecommender(**QUICK).fit(csr_matrix(known), user_features=taste, item_features=csr_matrix(genre))
     ids, _ = one.recommend(n=1, items=range(ITEMS - TASTES, ITEMS))
     assert np.mean(ids[:, 0] % TASTES == np.arange(USERS) % TASTES) > 0.9
-    assert np.mean(one.similar_items(ITEMS - 1, 7)[0] % TASTES == 3) > 0.8
+    rows, first = np.zeros((ITEMS, USERS + ITEMS + 2 * TASTES)), USERS + TASTES
+    rows[:, first:] = np.hstack([np.eye(ITEMS), genre])
+    factors = one.model_.factors(rows)
+    unit = factors / np.linalg.norm(factors, axis=1, keepdims=True)
+    found, cosine = one.similar_items(ITEMS - 1, 7)
+    expected = (unit @ unit[-1])[:-1]
+    assert found.tolist() == np.argsort(-expected, kind="stable")[:7].tolist()
+    np.testing.assert_allclose(cosine, expected[found], rtol=1e-5)
 
 
 def test_the_order_of_a_matrix_is_no_order_of_time(pairs):
@@ -104,8 +111,15 @@ def test_the_order_of_a_matrix_is_no_order_of_time(pairs):
 
 def test_parameters_that_observed_pairs_lack_are_not_there():
     names = FMRecommender().get_params()
-    assert {"rank", "unseen_weight", "l2_power", "random_state"} <= names.keys()
-    assert not {"class_weight", "loss", "ensemble", "scale", "user"} & names.keys()
+    assert {"rank", "unseen_weight", "l2_power", "loss", "negatives", "random_state"} <= names.keys()
+    assert not {"class_weight", "ensemble", "scale", "user"} & names.keys()
+
+
+def test_drawn_pairs_are_an_option(pairs):
+    one = FMRecommender(loss="bpr", rank=8, epochs=40, negatives=9, random_state=0).fit(csr_matrix(pairs))
+    liked, _ = one.recommend(n=ITEMS // TASTES, filter_seen=False)
+    assert np.mean(liked % TASTES == np.arange(USERS)[:, None] % TASTES) > 0.7
+    assert one.model_.loss == "bpr"
 
 
 BAD = {

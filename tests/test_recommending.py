@@ -10,12 +10,13 @@ from problems import TRAINED, USUAL, build, dataset, fields_of, fill
 from fmcli.data.labels import Relevance, saved_labels
 from fmcli.data.scaling import Scaling
 from fmcli.data.transform import Transform, marked
+from fmcli.data.united import united
 from fmcli.errors import UsageError
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend import recommender as recommender_module
-from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores, united
+from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores
 from fmcli.scoring.recommend.lines import RecommendationText
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.rankings import near, of_scorer

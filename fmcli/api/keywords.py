@@ -45,6 +45,8 @@ class CommonKeywords(TypedDict, total=False):
     schema: str | PathLike[str] | None
     unseen_weight: float | None
     l2_power: float | None
+    negatives: int | None
+    negatives_by: str | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

@@ -53,7 +53,7 @@ def with_pair_options(plan: Plan) -> tuple[Plan, list[TriedValue]]:
     """Return the plan of a run on observed pairs with better values of options, and what was tried; of other runs,
     nothing."""
     source, validation = plan.source, plan.validation
-    if not isinstance(source, ObservedRows) or validation is None or not can_compare(plan):
+    if not isinstance(source, ObservedRows) or source.terms.negatives or validation is None or not can_compare(plan):
         return plan, []
     open_to = {WEIGHT: not source.terms.is_given, FACTORS: terms_of(plan)["_v"] and is_free(plan.spec, FACTORS)}
     if not plan.settings.quick_search or plan.spec.values["epochs"] <= 1 or not any(open_to.values()):

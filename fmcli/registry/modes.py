@@ -20,9 +20,13 @@ from fmcli.registry.specs import Spec
 RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
 HOLDOUT_GROUP, HOLDOUT_ROWS = "groups", "groups of rows"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
+OTHER_LOSS, ALL_PAIRS, DRAWING = "loss by rows", "all pairs", "implicit with loss bpr"
 CROSS, TUNE = "cv", "tune"
 SEED_OF_SPLIT, FOLDS_IN_FILE, FOLDS = "seed of split", "folds in file", "folds of tune"
 CONDITIONS = {
+    OTHER_LOSS: "a {loss} of single rows",
+    ALL_PAIRS: "{implicit} without {loss} bpr",
+    DRAWING: "{implicit} with {loss} bpr",
     RANKING: "ranking",
     SKIPPING: "{on_bad_line} skip",
     NO_HOLDOUT: "{holdout} 0",
@@ -162,6 +166,8 @@ def with_all_pairs(spec: Spec) -> str:
         return (
             f"{{implicit}} trains the models {kinds}, whose scores are products of users and items; choose one of them"
         )
+    if spec.loss is not None and LOSSES[spec.loss].pairwise:
+        return ""
     if spec.solver != ALL_PAIRS_SOLVER:
         return f"{{implicit}} needs {{solver}} {ALL_PAIRS_SOLVER}, which never visits the pairs one by one"
     return ""
@@ -218,11 +224,11 @@ MODES = (
     Mode(
         "implicit",
         {
-            **dict.fromkeys(("loss", "label", "class_weight", "pos_weight", "positive", "calibrate"), OF_PAIRS),
+            **dict.fromkeys((OTHER_LOSS, "label", "class_weight", "pos_weight", "positive", "calibrate"), OF_PAIRS),
             **dict.fromkeys(("sample_weights", "label_weights"), "{count}, or {weight_column}, gives pairs a weight"),
             **dict.fromkeys(("valid", "test"), "the last pair of each user is held out"),
             **dict.fromkeys(("disk", "online", "cluster", "relations"), "all pairs need users and items in memory"),
-            **dict.fromkeys(("auto", "ensemble", "checkpoint", CROSS, TUNE), "held-out pairs choose its options"),
+            **dict.fromkeys(("auto", "ensemble", CROSS, TUNE), "held-out pairs choose its options"),
             **dict.fromkeys(("hash_bits", "min_count", "scale", "norm", "bins"), "users and items keep their features"),
             **dict.fromkeys(GROUP_PENALTIES, "all pairs have no such step"),
             "init_model": "an update knows the new pairs, and not all of them",
@@ -232,6 +238,12 @@ MODES = (
         },
         suboptions=("user", "item", "count", "unseen_weight", "l2_power"),
         needs=with_all_pairs,
+    ),
+    Mode(ALL_PAIRS, {"checkpoint": "held-out pairs choose its options"}),
+    Mode(
+        DRAWING,
+        dict.fromkeys(("unseen_weight", "l2_power"), "drawn pairs stand for all others"),
+        suboptions=("negatives", "negatives_by"),
     ),
     Mode("valid", {"holdout": "both give validation data"}),
     Mode(

@@ -9,6 +9,7 @@ from fmcli.registry.options import LARGEST, MOST_HASH_BITS, Option
 # The default separator between the values in a cell.
 SEPARATOR = "|"
 UTF_8, LATIN_1 = "utf-8", "latin-1"
+BY_POPULARITY = "popularity"
 # The weighting that gives all labels the same total weight.
 BALANCED = "balanced"
 # The metrics that need groups of rows, in words.
@@ -363,6 +364,25 @@ OF_THE_ROWS = (
         "in all pairs, that multiplies the L2 penalty of its parameters. [default: 1.0; >= 0]",
         "data",
         low=0,
+    ),
+    Option(
+        "negatives",
+        int,
+        5,
+        "With {implicit} and {loss} bpr: compare each observed pair with N items that its user has not observed, drawn "
+        "anew in each epoch. [default: 5; >= 1]",
+        "data",
+        low=1,
+        high=LARGEST,
+    ),
+    Option(
+        "negatives_by",
+        str,
+        "uniform",
+        "With {implicit} and {loss} bpr: all items are equally likely to be drawn (uniform), or in proportion to their "
+        "observed pairs (popularity). [default: uniform]",
+        "data",
+        choices=("uniform", BY_POPULARITY),
     ),
     Option(
         "on_bad_line",

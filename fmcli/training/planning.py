@@ -310,7 +310,7 @@ def strengths_in(plan: Plan) -> dict[str, Any]:
     the objective is the mean over the run's rows. An update therefore multiplies them by (its rows + the earlier rows
     in its prior) / its rows, so new features get the penalty of all rows."""
     strengths = strengths_of(plan.spec)
-    if isinstance(plan.source, ObservedRows):  # whose l2 depends on the feature
+    if isinstance(plan.source, ObservedRows) and not plan.spec.by_rows:  # whose l2 depends on the feature
         return {**strengths, "l2_w": 0.0, "l2_v": 0.0}
     if plan.earlier is None:
         return strengths

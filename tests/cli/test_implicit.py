@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -413,7 +414,54 @@ def test_python_gives_the_bits_of_the_command(run, log, tmp_path):
         fmcli.train((np.ones((3, 2)), np.ones(3)), **options)
 
 
+BPR = (*SIDES, "--loss", "bpr", "-k", "4", "-e", "6")
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
+@pytest.mark.parametrize("draws", [(), ("--negatives", "9", "--negatives-by", "popularity")])
+def test_drawn_pairs_teach_tastes(run, log, solver, draws):
+    done = run.ok("train", *SIDES, "--loss", "bpr", "-k", "8", "-e", "60", "-s", solver, *draws, "-o", "m.fm", log)
+    model, popular = figures(done.stderr, "recall@10")
+    assert model > popular + 0.1
+    assert run.ok("recommend", "--top", "3", "m.fm").stdout.count(b"\n") == 1 + 3 * USERS
+
+
+def test_draws_differ_by_epoch_and_not_by_threads(run, log, tmp_path):
+    files = []
+    for threads in ("1", "2"):
+        run.ok("train", *BPR, "--negatives", "2", "-j", threads, "-o", "m.fm", log)
+        files.append((tmp_path / "m.fm").read_bytes())
+    assert files[0] == files[1]
+    losses = []
+    for seed in ("0", "1"):
+        run.ok("train", *BPR, "--learning-rate", "1e-12", "--holdout", "0", "--log-json", "log", "--seed", seed, log)
+        events = map(json.loads, (tmp_path / "log").read_text().splitlines())
+        losses.append([one["loss"] for one in events if one["event"] == "epoch"])
+    assert len({*losses[0], *losses[1]}) == 12  # parameters that hardly move have another loss on each draw
+
+
+def test_an_interrupted_run_on_drawn_pairs_continues(run, start, log, tmp_path):
+    command = ("train", *SIDES, "--loss", "bpr", "-k", "4", "-e", "300", "--patience", "300", "--negatives", "3")
+    run.ok(*command, "-o", "whole.fm", log)
+    process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m.fm", log)
+    for _ in range(2000):
+        if (tmp_path / "c").exists():
+            break
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    done = run.ok(*command, "--checkpoint", "c", "--resume", "-o", "m.fm", log)
+    assert "continuing with " in done.stderr
+    assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "whole.fm").read_bytes()
+
+
 REFUSED = {
+    "all pairs": ([*SIDES, "--loss", "bpr", "--unseen-weight", "1"], "drawn pairs stand for all others"),
+    "negatives": ([*SIDES, "--negatives", "3"], "--negatives needs --implicit with --loss bpr"),
+    "solver of pairs": ([*SIDES, "--loss", "bpr", "-s", "cd"], "loss bpr compares pairs of rows"),
+    "kind of pairs": ([*SIDES, "--loss", "bpr", "-m", "ffm"], "models linear, "),
+    "disk": ([*SIDES, "--loss", "bpr", "--disk"], "users and items in memory"),
+    "checkpoint": ([*SIDES, "--checkpoint", "c"], "held-out pairs choose its options"),
     "--user": (["--implicit", "--item", "film"], "--implicit needs the columns of users and of items"),
     "no column": ([*SIDES[:-1], "fim"], "no column 'fim'"),
     "both": (["--implicit", "--user", "user", "--item", "user"], "have a column in common"),

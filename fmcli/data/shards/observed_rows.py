@@ -1,9 +1,11 @@
-"""Training rows that are observed pairs of a context, such as a user, and an item, beside which all pairs count."""
+"""Training rows that are observed pairs of a context, such as a user, and an item, beside which all pairs count, or
+some that are drawn."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,14 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.united import united
+from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+
+# The number of pairs, beside their drawn ones, that are in memory at a time; and the most draws by popularity.
+PAIRS_AT_ONCE, DRAWS = 1 << 16, 50
+# The bytes of an entry: a column and a value, and while rows are made, their places.
+ENTRY_BYTES = 40
 
 Flags = NDArray[np.bool_]
 
@@ -52,16 +61,20 @@ class Sides:
 
 @dataclass(frozen=True)
 class AllPairsTerms:
-    """What all pairs add to the objective.
+    """What pairs that are not observed add to the objective.
 
     unseen_weight : the weight of each pair of all, beside the weights of the observed ones.
     l2_power : the power of the number of a feature's pairs, in these and in all, that its l2 penalty is multiplied by.
     is_given : whether the user has given the weight.
+    negatives : in place of all pairs, so many items for each observed pair are drawn in each epoch; 0: all pairs.
+    by_popularity : whether they are drawn in proportion to their observed pairs; otherwise all are equally likely.
     """
 
     unseen_weight: float
     l2_power: float = 1.0
     is_given: bool = True
+    negatives: int = 0
+    by_popularity: bool = False
 
 
 class ObservedRows(TrainingRows):
@@ -86,8 +99,8 @@ class ObservedRows(TrainingRows):
         super().__init__(data, rows, every_row=every_row)
         self.of_items, self.terms = of_items, terms
 
-    def only(self, rows: RowNumbers) -> ObservedRows:
-        return ObservedRows(self.data, rows, self.of_items, self.terms, self.every_row)
+    def only(self, rows: RowNumbers) -> Self:
+        return type(self)(self.data, rows, self.of_items, self.terms, self.every_row)
 
     def weighing(self, unseen_weight: float) -> ObservedRows:
         """Return the pairs with another weight of all pairs."""
@@ -127,3 +140,90 @@ class ObservedRows(TrainingRows):
         # The objective has half the squared errors, and the contract has the whole of them.
         half, power = 2 * self.total_weight, self.terms.l2_power
         return pairs**power / half, of_all**power / half
+
+
+class DrawnPairs(ObservedRows):
+    """Observed pairs, each of which an epoch visits `negatives` times, beside an item that its context has not
+    observed, which is drawn anew. Pairs of contexts that have observed all items are not visited."""
+
+    def __init__(
+        self,
+        data: Dataset,
+        rows: RowNumbers,
+        of_items: Flags,
+        terms: AllPairsTerms,
+        every_row: RowNumbers | None = None,
+    ) -> None:
+        super().__init__(data, rows, of_items, terms, every_row)
+        sides, (begins, seen) = self.sides, self.seen()
+        context = np.repeat(np.arange(sides.contexts.rows), np.diff(begins))
+        self._left = sides.items.rows - np.diff(begins)  # the items that each context has not observed
+        self._visited = np.flatnonzero(self._left[sides.context])
+        if not len(self._visited):
+            raise BadInputError("each user has observed all items, so no other item can be drawn beside them")
+        # The numbers of observed pairs, increasing; and before each, how many items the context has not observed.
+        self._seen = context * sides.items.rows + seen
+        self._unseen_before = self._seen - np.arange(len(seen)) + begins[context]
+        self._popularity = np.cumsum(np.bincount(sides.item, minlength=sides.items.rows))
+
+    @property
+    def sizes(self) -> list[int]:
+        whole, rest = divmod(self.terms.negatives * len(self._visited), PAIRS_AT_ONCE)
+        return [PAIRS_AT_ONCE] * whole + [rest] * (rest > 0)
+
+    @property
+    def count(self) -> int:
+        return self.rows_here
+
+    @property
+    def visits(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def total_weight(self) -> float:
+        return self.terms.negatives * float(self.data.total_weight(self.rows[self._visited]))
+
+    @property
+    def longest(self) -> int:
+        return int(self.sides.contexts.longest + self.sides.items.longest)
+
+    @property
+    def shard_bytes(self) -> int:
+        pairs = self._seen, self._unseen_before, self._visited, self.sides.context, self.sides.item
+        entries = 2 * PAIRS_AT_ONCE * self.longest
+        return sum(array.nbytes for array in pairs) + ENTRY_BYTES * entries + self.data.nbytes
+
+    def order(self, random: np.random.Generator | None) -> NDArray[np.int64]:
+        """Return the places of the rows in the order of an epoch. random : shuffles them, or None."""
+        order = np.tile(self._visited, self.terms.negatives)
+        if random is not None:
+            random.shuffle(order)
+        return order
+
+    def with_negatives(self, places: NDArray[np.int64], random: np.random.Generator) -> Dataset:
+        """Return the rows at some places, with label 1, and as many rows with other items, with label 0."""
+        sides, rows = self.sides, self.rows[places]
+        context = sides.context[places]
+        item = np.concatenate([sides.item[places], self._drawn(context, random)])
+        both = united(sides.contexts, sides.items, np.tile(context, 2).astype(np.int32), item.astype(np.int32))
+        weight = None if self.data.weight is None else np.tile(self.data.weight[rows], 2)
+        return both.changed(label=np.repeat([1.0, 0.0], len(places)), weight=weight)
+
+    def _drawn(self, context: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+        """Return an item for each context that it has not observed."""
+        items = self.sides.items.rows
+        rank = random.integers(self._left[context])
+        before = np.searchsorted(self._unseen_before, context * items + rank, side="right")
+        drawn = rank + before - np.searchsorted(self._seen, context * items)
+        if not self.terms.by_popularity:
+            return drawn
+        open_to = np.arange(len(context))
+        for _ in range(DRAWS):  # contexts that have observed nearly all popular items keep one of the first draw
+            place = random.integers(self._popularity[-1], size=len(open_to))
+            popular = np.searchsorted(self._popularity, place, side="right")
+            number = context[open_to] * items + popular
+            place = np.minimum(np.searchsorted(self._seen, number), len(self._seen) - 1)
+            unseen = self._seen[place] != number
+            drawn[open_to[unseen]] = popular[unseen]
+            open_to = open_to[~unseen]
+        return drawn

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import Scaling
+from fmcli.data.united import united
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
@@ -31,31 +32,6 @@ ROWS_AT_ONCE = 1 << 12
 ITEMS_OF_PRODUCTS, PAIRS_AT_ONCE = 1 << 12, 1 << 17
 
 Singles = NDArray[np.float32]
-Rows = NDArray[np.int32]
-
-
-def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
-    """Join rows: row one[i] of the first data set with row other[i] of the second. The two share no feature."""
-    parts = first.take(one), second.take(other)
-    counts = sum(np.diff(part.indptr) for part in parts)
-    row = [np.repeat(np.arange(len(one)), np.diff(part.indptr)) for part in parts]
-    index = np.concatenate([part.index for part in parts])
-    # Both parts are in order, so a stable sort merges them.
-    order = np.argsort((np.concatenate(row) << 32) + index, kind="stable")
-    value = None
-    if any(part.value is not None for part in parts):
-        ones = [np.ones(part.nnz, dtype=np.float32) if part.value is None else part.value for part in parts]
-        value = np.concatenate(ones)[order]
-    fields = [part.field for part in parts if part.field is not None]
-    return Dataset(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        index[order],
-        value,
-        None,
-        max(part.features for part in parts),
-        np.concatenate(fields)[order] if len(fields) == len(parts) else None,
-        trusted=True,
-    )
 
 
 class ScoredPairs(NamedTuple):

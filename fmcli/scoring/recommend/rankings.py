@@ -19,6 +19,7 @@ from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.formats import RowGroups, Stream
 from fmcli.data.text.pieces import TextRows, add_ids, concatenated
 from fmcli.data.text.sources import name_of
+from fmcli.data.united import united
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
@@ -27,7 +28,7 @@ from fmcli.scoring.lists import Lists, Popularity, list_metric
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
-from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored, united
+from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored
 from fmcli.scoring.recommend.known import known_popularity, known_seen
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer

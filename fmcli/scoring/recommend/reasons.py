@@ -8,9 +8,9 @@ from math import comb
 import numpy as np
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.united import united
 from fmcli.scoring.explain.explanation import MOST_SETS, Row, set_at
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.recommend.factor_scores import united
 from fmcli.scoring.recommend.recommender import Recommender, Rows
 from fmcli.text import readable
 

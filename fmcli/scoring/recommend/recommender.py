@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes
+from fmcli.data.united import united
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.scoring.recommend.candidates import Candidates
-from fmcli.scoring.recommend.factor_scores import PAIRS_AT_ONCE, ScoredPairs, pair_scores, scored, united
+from fmcli.scoring.recommend.factor_scores import PAIRS_AT_ONCE, ScoredPairs, pair_scores, scored
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 

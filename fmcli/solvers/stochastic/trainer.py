@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fmcli.base.state_dict import real_number, require_names, whole_number
+from fmcli.data.shards.observed_rows import DrawnPairs
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
 from fmcli.solvers.remote import RemoteRows
 from fmcli.solvers.stochastic.epochs import KindOfEpochs
-from fmcli.solvers.stochastic.pairs import PairEpochs
+from fmcli.solvers.stochastic.pairs import DrawnEpochs, PairEpochs
 from fmcli.solvers.stochastic.round_epochs import RoundEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.solver import Solver
@@ -39,6 +40,8 @@ class StochasticTrainer(Trainer):
             self.kind_of_epochs = RoundEpochs
         elif isinstance(task.source, PairedRows):
             self.kind_of_epochs = PairEpochs
+        elif isinstance(task.source, DrawnPairs):
+            self.kind_of_epochs = DrawnEpochs
 
     @property
     def slots(self) -> int:

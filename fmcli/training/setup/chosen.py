@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import UsageError, called
-from fmcli.registry.losses import OTHERS
+from fmcli.registry.losses import LOSSES, OTHERS
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.options import MEGABYTE, USUAL_MEMORY
 from fmcli.registry.solvers import ALL_PAIRS_SOLVER
@@ -29,7 +29,7 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     options = choices.options
     if choices.online:
         options.setdefault("epochs", 1)
-    if choices.implicit:
+    if choices.implicit and not draws_negatives(choices):
         spec = make_spec(
             choices.model or DEFAULT_MODEL, choices.solver or ALL_PAIRS_SOLVER, OTHERS, {**OF_PAIRS, **options}
         )
@@ -39,6 +39,12 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     if choices.only_new:
         return warm_start.of_new_features(options)
     return warm_start.continued(choices.model, choices.solver, choices.loss, options)
+
+
+def draws_negatives(choices: Choices) -> bool:
+    """Return whether observed pairs are compared with drawn ones; otherwise all pairs count."""
+    loss = LOSSES.get(choices.loss)
+    return bool(choices.implicit and loss and loss.pairwise)
 
 
 def settings_of(

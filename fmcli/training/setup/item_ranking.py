@@ -17,10 +17,10 @@ from fmcli.data.hashes import hashes
 from fmcli.data.labels import Labels
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.united import united
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
-from fmcli.scoring.recommend.factor_scores import united
 
 # The most items that a user is ranked with (random ones beside the held-out ones), and the most pairs of all users.
 MOST_ITEMS, MOST_PAIRS = 1_000, 200_000

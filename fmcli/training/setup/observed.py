@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
-from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows, Sides
+from fmcli.data.shards.observed_rows import AllPairsTerms, DrawnPairs, ObservedRows, Sides
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+from fmcli.registry.row_choices import BY_POPULARITY
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.training.setup.chosen import draws_negatives
 from fmcli.training.setup.rows import DividedInMemory, RowsInMemory
 from fmcli.training.setup.settings import HoldOut
 
@@ -77,7 +79,8 @@ class DividedPairs(DividedInMemory):
     pairs: PairsInMemory
 
     def training(self, transform: Transform, threads: int, *, grouped: bool) -> TrainingRows:
-        return ObservedRows(transform.training(self.data), self.rows, of_items(self.data), self.pairs.terms, self.every)
+        form = DrawnPairs if self.pairs.terms.negatives else ObservedRows
+        return form(transform.training(self.data), self.rows, of_items(self.data), self.pairs.terms, self.every)
 
 
 def of_items(data: Dataset) -> NDArray[np.bool_]:
@@ -163,9 +166,11 @@ def are_in_order_of_items(context: NDArray[np.int64], item: NDArray[np.int64]) -
 
 
 def terms_of(choices: Choices) -> AllPairsTerms:
-    """Return what all pairs add to the objective of a run."""
+    """Return what pairs that are not observed add to the objective of a run."""
     given = choices.unseen_weight is not None
-    return AllPairsTerms(choices.unseen_weight if given else UNSEEN_WEIGHT, choices.l2_power, given)
+    weight, power = choices.unseen_weight if given else UNSEEN_WEIGHT, choices.l2_power
+    negatives = choices.negatives if draws_negatives(choices) else 0
+    return AllPairsTerms(weight, power, given, negatives, choices.negatives_by == BY_POPULARITY)
 
 
 def pairs_in_words(rows: PairsInMemory) -> str:

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import (
+    ALL_PAIRS,
     BALANCED,
+    DRAWING,
     HOLDOUT_GROUP,
     HOLDOUT_ROWS,
     KIND_AND_SOLVER,
     NO_HOLDOUT,
+    OTHER_LOSS,
     RANKING,
     RARE_SHARED,
     SKIPPING,
     check_modes,
 )
 from fmcli.registry.row_choices import BALANCED as BALANCED_WEIGHTS
-from fmcli.training.setup.chosen import held_of
+from fmcli.training.setup.chosen import draws_negatives, held_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
@@ -58,6 +61,9 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         "hash_bits": settings.hash_bits,
         "norm": values["norm"],
         "scale": values["scale"] != "none",
+        OTHER_LOSS: choices.implicit and choices.loss and not draws_negatives(choices),
+        ALL_PAIRS: choices.implicit and not draws_negatives(choices),
+        DRAWING: draws_negatives(choices),
         NO_HOLDOUT: held.share == 0,
         HOLDOUT_GROUP: held.column,
         HOLDOUT_ROWS: held.column and not held.times,
