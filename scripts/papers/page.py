@@ -179,20 +179,21 @@ def drawn(runs: Mapping[str, Kept], names: Collection[str], folder: Path) -> dic
 
 
 def brief(runs: Mapping[str, Kept]) -> Iterator[str]:
-    """Yield the page of the guide: how many rules of an experiment hold, the best figures, and the rules that fail."""
+    """Yield the page of the guide: how many rules of an experiment hold, the best figures, and what was found where a
+    rule fails."""
     yield from (BRIEF, "")
     for experiment in ALL:
         if run := runs.get(experiment.name):
             rows = Results(run["rows"])
             verdicts = [experiment.verdict(rule, rows) for rule in experiment.rules]
             headline = experiment.value(experiment.headline, rows)
-            fails = [
-                f"{'FAIL' if rule.reason else 'FAIL, unexplained'}: {rule.text}"
+            fails = "; ".join(
+                rule.found if rule.found and rule.reason else f"{rule.text} (unexplained)"
                 for rule, verdict in zip(experiment.rules, verdicts, strict=True)
                 if verdict == "FAIL"
-            ]
+            )
             held = f"{verdicts.count('PASS')} of {len(verdicts)} hold{f'; {headline}' if headline else ''}."
-            yield " ".join([f"- {experiment.source}: {experiment.title}: {held}", *fails])
+            yield f"- {experiment.source}: {experiment.title}: {held}{f' FAIL: {fails}.' if fails else ''}"
 
 
 def written() -> dict[Path, str]:

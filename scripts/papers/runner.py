@@ -187,11 +187,13 @@ class Case:
 
 class Rule(NamedTuple):
     """text : what must hold, as it is printed before the run. holds : an expression of the results `r` and what the
-    paper has, `p`. reason : why it does not hold, as found by further measurements; shown if it fails."""
+    paper has, `p`. reason : why it does not hold, as found by further measurements; shown if it fails. found : what was
+    found instead, for the page of the guide."""
 
     text: str
     holds: str
     reason: str = ""
+    found: str = ""
 
 
 @dataclass(frozen=True)
