@@ -130,6 +130,12 @@ def test_the_readme_is_short_and_begins_with_what_a_visitor_wants():
     assert counted in first
 
 
+def test_the_guide_is_short():
+    words = {topic: len(re.findall(r"\S*\w\S*", text)) for topic, text in GUIDE.items() if topic != "options"}
+    assert sum(words.values()) <= 22_000
+    assert max(words.values()) <= 2_500
+
+
 def test_the_readme_has_the_figures_of_the_chart():
     for bars in json.loads((ROOT / "scripts" / "bench" / "figures.json").read_text()):
         for _, value in bars["bars"]:
