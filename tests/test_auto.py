@@ -17,7 +17,7 @@ from fmcli.choosing.plans import fold_plans, number_of_folds
 from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.choosing.runs import of_epochs
 from fmcli.choosing.search import Search
-from fmcli.cli.train.log import log_trials
+from fmcli.cli.train.tries import log_trials
 from fmcli.data.dataset import Dataset
 from fmcli.registry.alternatives import alternatives
 from fmcli.registry.models import MODELS
@@ -275,7 +275,7 @@ def test_the_table_of_trials_says_which_were_not_trained():
         TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", TrialResult(1, None, (), True)),
     ]
     log_trials(log, trials)
-    said = [re.search("chosen|not reached|(?= usual)", line)[0] for line in log[1:]]
+    said = [re.search("chosen|not reached|(?= defaults)", line)[0] for line in log[1:]]
     assert said == ["chosen", "not reached", ""]
     later = [replace(trials[2], reached=TrialResult(9, 0.4, (7,), False)), replace(trials[0], number=3)]
     log_trials(log, later)

@@ -135,7 +135,7 @@ def test_training_finds_the_columns_there(files, tmp_path, monkeypatch, capfd):
         command.main([*options, "-o", str(tmp_path / "m.fm"), *inputs], standalone_mode=False)
         models.append(fmcli.load(tmp_path / "m.fm"))
     log = capfd.readouterr().err
-    assert log.count("column tags   several") == 2
+    assert log.count("column tags  several") == 2
     assert "partitions" in log
     first, second = (model.predict(files / "a2.csv") for model in models)
     np.testing.assert_allclose(first, second, rtol=1e-3)

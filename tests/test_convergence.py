@@ -84,7 +84,7 @@ def test_the_sweeps_after_the_burn_in_are_watched():
         assert figures[f"{part}r_hat"] > 0.9
         assert 0 < figures[f"{part}effective"] <= 20
     (warning,) = [line for line in advice(trained) if "sweeps" in line]
-    assert "20 sweeps after the burn-in are too few to tell" in warning
+    assert "only 20 sweeps after the burn-in; at least 50 are needed" in warning
     assert train(epochs=5, burn_in=2).convergence == {}, "there are too few sweeps"
 
 
@@ -115,5 +115,5 @@ def test_the_error_of_predictions_is_that_of_their_mean_beside_the_noise(probabl
     figures = trace.figures()
     assert figures["error"] == pytest.approx(0.3 / np.sqrt(count / 9) / deviation, rel=0.1)
     assert convergence.warning(figures) is None
-    assert "is 20% of the deviation of labels around them" in convergence.warning({**figures, "error": 0.2})
-    assert "are too few to tell" in convergence.warning({**figures, "sweeps": 49})
+    assert "predictions vary by 20% of the labels' noise" in convergence.warning({**figures, "error": 0.2})
+    assert "only 49 sweeps after" in convergence.warning({**figures, "sweeps": 49})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -21,6 +20,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
+from fmcli.api.recording import LOG, Callback, Recording, report
 from fmcli.api.rows import (
     RowForm,
     as_data,
@@ -36,8 +36,7 @@ from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
 from fmcli.choosing.cross_validation import FoldTraining
-from fmcli.choosing.fitting import EpochListener, fit
-from fmcli.choosing.request import SearchResult
+from fmcli.choosing.fitting import fit
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.weights import weigh_labels
 from fmcli.data.tables.named import ColumnRoles
@@ -54,7 +53,6 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import need_groups
 from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
-from fmcli.text import figure, figures_apart
 from fmcli.training.account import need_of, require_room, with_copy
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, Reading, prepare
@@ -68,15 +66,9 @@ from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.setup.weighting import weighting_of
-from fmcli.training.trained import Epoch, Trained, compared
-from fmcli.training.verdict import verdict
 
-LOG = logging.getLogger("fmcli")
-LOG.addHandler(logging.NullHandler())
 # The name of a model in messages that has no file.
 UNNAMED = "the model"
-
-Callback = Callable[[Epoch], bool | None]
 
 
 @with_parameters()
@@ -341,43 +333,3 @@ def calibrating(read: GivenRows, valid: Dataset | None, choices: Choices) -> Cal
         return FoldTraining(plan.settings, weighting, members, room, method).completed(plan, lambda: rows, valid)
 
     return completed
-
-
-class Recording(EpochListener):
-    """Logs the events of a run, keeps the history of its epochs, and calls their observers."""
-
-    def __init__(self, history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> None:
-        super().__init__(self._record)
-        self._history, self._callbacks = history, callbacks
-
-    def compared(self, searched: SearchResult) -> None:
-        for trial in searched.trials:
-            words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
-            LOG.info("compared: %s by %s: %s %s%s", *words)
-        for one in searched.values:
-            figures = figures_apart(one.found, one.before)
-            LOG.info("tried %s: %s %s against %s%s", one.options, one.metric, *figures, "; using it" * one.chosen)
-
-    def refitting(self, plan: Plan) -> None:
-        LOG.info("retraining on all rows for %d epochs, the best number on held-out rows", plan.spec.values["epochs"])
-
-    def _record(self, epoch: Epoch) -> bool:
-        """Add an epoch to the history, and return whether a callback ends training."""
-        valid = {f"valid_{name}": value for name, value in epoch.valid.items()}
-        figures = {"loss": epoch.loss, "penalty": epoch.penalty, "objective": epoch.objective}
-        member = {} if epoch.member is None else {"member": epoch.member}
-        self._history.append({**member, "epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
-        shown = "".join(f", {name} {figure(value)}" for name, value in valid.items())
-        of_member = f"member {epoch.member}, " if member else ""
-        LOG.info("%sepoch %d: loss %s%s", of_member, epoch.number, figure(epoch.loss), shown)
-        asked = [bool(callback(epoch)) for callback in self._callbacks]  # each of them is called
-        return any(asked)
-
-
-def report(trained: Trained, figures: Mapping[str, Any]) -> None:
-    """Log how well the model predicts, and warn if it is no better than a constant."""
-    comparison = compared(trained, figures)
-    if said := verdict(trained, figures, comparison):
-        LOG.info("%s", said)
-    if comparison is not None and comparison.no_better:
-        warnings.warn(f"the model does not predict well: {comparison}", stacklevel=2)

@@ -10,9 +10,9 @@ from typing import Any
 from fmcli.api.errors import in_python
 from fmcli.api.model import Model
 from fmcli.api.parameters import listed, split, with_parameters
+from fmcli.api.recording import LOG
 from fmcli.api.rows import as_data, form_of
 from fmcli.api.training import (
-    LOG,
     alternatives_of,
     check_choices,
     plan_of,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fmcli.cli.layout import FEWEST_COLUMNS, columns_of_tables, wrapped
-from fmcli.text import number, printable, readable
+from fmcli.text import figure, number, printable, readable
 
 # The figures of a section: values by name, or the rows of a table, which all have the same names.
 Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -32,7 +32,7 @@ def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
         case int():
             return f"{value:,}" if grouped else str(value)
         case float():
-            exact = number(value) if name in EXACT else f"{value:.6g}"
+            exact = number(value) if name in EXACT else figure(value)
             return NOTHING if math.isnan(value) else exact
         case list() | tuple():
             return " ".join(cell(item, name) for item in value)

@@ -41,7 +41,7 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
-from fmcli.text import number, quote
+from fmcli.text import figures_apart, number, quote
 
 # The name of the mean training loss as a metric.
 LOSS = "loss"
@@ -80,9 +80,9 @@ class Limit:
         if math.isnan(value):
             return f"{self.metric} is undefined on these rows"
         if self.larger_is_better and value < self.value:
-            return f"{self.metric} is {value:.6g}, below {number(self.value)}"
+            return f"{self.metric} is {figures_apart(value, self.value)[0]}, below {number(self.value)}"
         if not self.larger_is_better and value > self.value:
-            return f"{self.metric} is {value:.6g}, above {number(self.value)}"
+            return f"{self.metric} is {figures_apart(value, self.value)[0]}, above {number(self.value)}"
         return ""
 
 

@@ -21,7 +21,7 @@ from fmcli.scoring.metrics import Outcome, RowMean, check, measure, metric_of
 from fmcli.scoring.statistics import Sums
 from fmcli.system.memory import available
 from fmcli.system.parallel import in_parallel
-from fmcli.text import number
+from fmcli.text import figures_apart, number
 
 # The jackknife leaves out one of this many slices of rows at a time: the relative error of its standard error is
 # 1 / sqrt(2 * 49), a tenth.
@@ -85,7 +85,8 @@ class Difference:
         worse = self.worse
         if math.isnan(self.current) or worse <= margin or worse <= MOST_ERRORS * self.error:
             return ""
-        by = f"{self.metric} is {self.value:.6g} instead of {self.current:.6g}, worse by {worse:.3g}"
+        value, current = figures_apart(self.value, self.current)
+        by = f"{self.metric} is {value} instead of {current}, worse by {worse:.3g}"
         if math.isnan(self.error):
             return f"{by}, with a standard error that is undefined on these rows"
         return f"{by}: more than {number(margin)}, and more than {MOST_ERRORS:g} standard errors of {self.error:.3g}"

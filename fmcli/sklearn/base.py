@@ -16,8 +16,9 @@ from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records, require_no_times, require_unmasked
 from fmcli.api.model import Model
 from fmcli.api.parameters import OF_ROWS, RENAMED, documented, listed, parameters, split
+from fmcli.api.recording import LOG
 from fmcli.api.rows import form_of, is_frame, of_pair
-from fmcli.api.training import LOG, resumed, trained_model
+from fmcli.api.training import resumed, trained_model
 from fmcli.api.words import counterpart
 from fmcli.data.labels import Names
 from fmcli.errors import FmcliError

@@ -57,8 +57,8 @@ def sentence(
         if name == SPARSITY or value is None:
             continue
         beside, least = "", of_constant.get(name)
-        if least is not None:
-            beside = " (guessing: 0.5)" if name == "auc" else f" ({constant}: {figure(least)})"
+        if least is not None and name != "r2":
+            beside = " (guessing: 0.5)" if name in ("auc", "gauc") else f" ({constant}: {figure(least)})"
         if name == "rmse" and "r2" not in metrics and least and value < least:
             beside = f"{beside[:-1]}, {100 * (1 - (value / least) ** 2):.3g} % of the variance explained)"
         found.append(f"{name.upper() if name in CAPITALS else name} {figure(value)}{beside}")

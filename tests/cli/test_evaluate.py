@@ -11,6 +11,7 @@ from fmcli.cli.evaluate.report import MOST_CLASSES_SHOWN
 from fmcli.scoring.evaluation import OF_MODELS, Limit
 from fmcli.scoring.metrics import METRICS, allowed
 from fmcli.scoring.scorer import load_model
+from fmcli.text import figure
 
 
 def figures(done):
@@ -68,7 +69,7 @@ def test_numbers_as_sklearn_judges_them(run, sample, diabetes_model):
     assert "classes" not in got
     text = run("evaluate", diabetes_model, test).stdout.decode()
     assert [line.split()[0] for line in text.splitlines()] == list(got["metrics"])
-    assert text.splitlines()[1].split()[1] == f"{got['metrics']['rmse']:.6g}"
+    assert text.splitlines()[1].split()[1] == figure(got["metrics"]["rmse"])
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ LIMITS = [
     (["logloss=0.01"], 1, "logloss is 0."),
     (["brier=0.01"], 1, ", above 0.01"),
     (["loss=0.01"], 1, ", above 0.01"),
-    (["sparsity=0.99"], 1, "sparsity is 0.0409836, below 0.99"),
+    (["sparsity=0.99"], 1, "sparsity is 0.04098, below 0.99"),
     (["auc=0.5", "accuracy=0.99", "logloss=0.1"], 1, ", below 0.99; logloss is 0."),
 ]
 

@@ -149,16 +149,16 @@ def test_groups_of_rows_with_relations(train, files):
 
 def test_the_log_and_the_dry_run(run, files):
     done = run.ok("train", "-s", "mcmc", "--prior-groups", "lines", "--dry-run", "rows.libsvm")
-    assert "\npriors: 2 groups of features, as in lines\n" in done.stderr
+    assert "\npriors: one for each of 2 groups of features, as in lines\n" in done.stderr
 
 
 def test_the_log_says_where_groups_are_from(run, train, files):
     train("rows.libsvm", "--prior-groups", "ids", model="before")
     usual = ("train", "-s", "mcmc", "-e", "1", "-o", "m")
     for options, words in (
-        (("-i", "before", "rows.libsvm"), "2 groups of features, as in before"),
-        (("rows.ffm",), "2 groups of features, their fields"),
-        (("rows.libsvm",), "1 group of features"),
+        (("-i", "before", "rows.libsvm"), "one for each of 2 groups of features, as in before"),
+        (("rows.ffm",), "one for each of 2 fields"),
+        (("rows.libsvm",), "one for all features"),
     ):
         assert f"\npriors: {words}\n" in run(*usual, *options).stderr
     shown = [json.loads(run("inspect", "--json", path).stdout)["model"] for path in ("before", "m")]

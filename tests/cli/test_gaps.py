@@ -80,7 +80,7 @@ def test_a_gap_at_scoring_is_the_mean_and_is_counted(run, tmp_path):
     gap, number, _ = done.stdout.split()
     assert gap == number
     assert "column x: its mean stands for 2 missing cells, for which the model has no feature x=" in done.stderr
-    assert "0 unseen" in done.stderr
+    assert "unseen" not in done.stderr
     assert "its mean stands for 2 missing cells" in run.ok("evaluate", "m.fm", "new.csv").stderr
     run.ok("train", *QUICK, "--bins", "4", "-o", "b.fm", "t.csv")
     gap, number, _ = run.ok("predict", "b.fm", "new.csv").stdout.split()

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from fmcli.text import figure
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, forks, sample):
@@ -22,15 +24,18 @@ def models(tmp_path_factory, forks, sample):
 
 def test_a_worse_model_is_refused_and_a_better_one_is_not(run, sample, models):
     (good, poor), rows = models, sample / "adult.test.libsvm"
-    done = run.fails(1, "evaluate", "-x", "auc", "-x", "logloss", "--no-worse-than", good, poor, rows)
+    compared = ("evaluate", "-x", "auc", "-x", "logloss", "--no-worse-than", good, poor, rows)
+    done = run.fails(1, *compared)
+    said = json.loads(run(*compared, "--json").stdout)["compared"]
     figures = dict(line.split() for line in done.stdout.decode().partition("Compared with ")[2].splitlines()[1:])
     assert list(figures) == ["metric", "value", "current", "difference", "standard-error"]
     assert figures["metric"] == "auc"
-    value, current, difference, error = (float(figures[name]) for name in list(figures)[1:])
+    value, current, difference, error = (said[name.replace("-", "_")] for name in list(figures)[1:])
     assert value - current == pytest.approx(difference, rel=1e-3)
     assert difference < -2 * error < 0
+    auc = f"auc is {figure(value)} instead of {figure(current)}"
     assert done.stderr.splitlines()[-1] == (
-        f"fmcli: error: worse than {good}: auc is {value:.6g} instead of {current:.6g}, worse by {-difference:.3g}: "
+        f"fmcli: error: worse than {good}: {auc}, worse by {-difference:.3g}: "
         f"more than 0, and more than 2 standard errors of {error:.3g}"
     )
     for first, second, by, status in (

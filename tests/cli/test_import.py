@@ -26,7 +26,7 @@ def test_a_model_of_libffm_is_imported_updated_and_exported(run, tmp_path):
     updated = run.ok(
         "train", "-i", "m.fm", "-r", "0.2", "--l2", "2e-5", "-e", "2", "--holdout", "0", "-o", "n.fm", "rows"
     )
-    assert "resuming from m.fm: weights and solver state after 0 epochs; 0 features are new" in updated.stderr
+    assert "resuming from m.fm: weights and solver state after 0 epochs; 0 new features" in updated.stderr
     for form in ("libffm", "libffm-text"):
         done = run.ok("export", "--to", form, "n.fm", "out")
         assert done.stderr == "features: 3, so the largest index of rows is 2\nrank: 3\nwrote out\n"

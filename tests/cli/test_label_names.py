@@ -173,7 +173,7 @@ def test_predict_skips_lines_with_words_that_are_no_labels(run, classifier):
     done = run("predict", "--on-bad-line", "skip", "m", "-", input=b"maybe 1:1\nspam 1:1\n")
     first, second = done.stdout.split(b"\n")[:2]
     assert (done.returncode, first, b"nan" in second) == (0, b"nan nan nan", False), done.stderr
-    assert "1 skipped lines" in done.stderr
+    assert "1 skipped line, " in done.stderr
 
 
 def test_evaluate_names_a_table_and_unknown_labels(run, classifier):

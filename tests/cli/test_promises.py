@@ -156,7 +156,7 @@ def comparing(measured):
     """A function that returns the bytes that a comparison promises, and its peak beyond the peak with few rows."""
 
     def found(options):
-        (log, peak), (_, empty) = measured(options), measured("train -e 0 --holdout 0 -o few.fm few")
+        (log, peak), (_, empty) = measured(f"{options} --verbose"), measured("train -e 0 --holdout 0 -o few.fm few")
         needed = re.search(r"^needs ([\d.]+) MiB of memory$", log, re.M)
         return float(needed[1]) * MIB, peak - empty
 
@@ -191,7 +191,7 @@ def test_a_comparison_of_solvers_promises_more_than_the_usual_run(run, files):
 def test_a_comparison_that_needs_too_much_ends_before_it_trains(run, options, tmp_path):
     rows = (" ".join(f"{1000 * row + j}:1" for j in range(1000)) for row in range(200))
     (tmp_path / "huge").write_text("".join(f"{row % 2} {entries}\n" for row, entries in enumerate(rows)))
-    done = run(*options.split(), "-k", "65536", "huge")
+    done = run(*options.split(), "--verbose", "-k", "65536", "huge")
     assert done.returncode == 4
     assert re.search(r"^needs [\d.]+ [GT]iB of memory$", done.stderr, re.M)
     assert not re.search("^(fold|trial) ", done.stderr, re.M)

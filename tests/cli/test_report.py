@@ -73,7 +73,7 @@ def test_the_page_has_the_figures_of_evaluate_and_responds(run, sample, adult, o
     titles = page.locator("h2").all_inner_texts()
     expected = ["Metrics", "Thresholds", "Errors by column", "Importance", "Rows explained"]
     assert titles == [*expected, "What the model has learned", "Training", "The model"]
-    verdict = f"Predicts 1,500 rows with AUC {figures['metrics']['auc']:.4g} (guessing: 0.5) and logloss "
+    verdict = f"Predicts 1,500 rows with AUC {figures['metrics']['auc']:#.4g} (guessing: 0.5) and logloss "
     assert page.inner_text(".verdict").startswith(verdict)
     # ROC, precision and recall, reliability, and the learning curve.
     assert page.locator("svg.chart").count() == 4

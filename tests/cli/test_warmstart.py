@@ -95,7 +95,7 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
     run.ok("train", "--keep-state", "-s", solver, "-o", "a", "whole")
     (tmp_path / "more").write_text("1 3:1 300:1\n-1 4:1 200:1\n" * 20)
     done = run.ok("train", "--keep-state", "-s", solver, "-i", "a", "-o", "b", "more")
-    assert "; 2 features are new\n" in done.stderr
+    assert "; 2 new features\n" in done.stderr
     before, after = (load_model(str(tmp_path / name)) for name in "ab")
     assert (before.model.features, after.model.features) == (122, 301)
     old, new = before.model.parameters, after.model.parameters
@@ -148,7 +148,7 @@ def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, 
 def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves, tmp_path):
     run.ok("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "--holdout", "0", "first")
     done = run.ok("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
-    assert "\nresuming from first.fm: weights and solver state after 2 epochs; 0 features are new\n" in done.stderr
+    assert "\nresuming from first.fm: weights and solver state after 2 epochs; 0 new features\n" in done.stderr
     assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr
     assert "\nchanged: " not in done.stderr
     assert "\nepoch 3  loss " in done.stderr
@@ -217,7 +217,7 @@ def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver, option)
     assert forgets in done.stderr
     if option:
         done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")
-        assert "earlier rows hold the parameters, with --init-strength" in done.stderr
+        assert "earlier rows hold parameters near their values (--init-strength" in done.stderr
         assert forgets not in done.stderr
 
 

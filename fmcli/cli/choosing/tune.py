@@ -23,11 +23,12 @@ from fmcli.cli.options import gathered, model_path, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
 from fmcli.cli.train.command import COMPONENTS, inputs_argument, training_choices
 from fmcli.cli.train.command import command as train_command
-from fmcli.cli.train.log import log_memory, log_quick_search, log_trials
+from fmcli.cli.train.log import log_memory
 from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.request import Request, request_of
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.tables import with_tables
+from fmcli.cli.train.tries import log_quick_search, log_trials
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import FOLDS, TUNE

@@ -11,14 +11,12 @@ from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log
 from fmcli.cli.train.log import (
     log_best_epoch,
-    log_comparison,
     log_plan,
-    log_quick_search,
     log_refitted,
-    log_trials,
 )
 from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.start import start_event
+from fmcli.cli.train.tries import log_comparison, log_quick_search, log_trials
 from fmcli.solvers.trainer import Observer
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.several.ensemble import at_once
@@ -88,6 +86,6 @@ def log_members(log: Log, plan: Plan, members: int) -> None:
     """Log the members of an ensemble."""
     first = plan.spec.values["seed"]
     log.line(
-        f"{members} models with the seeds {first} to {first + members - 1}, {at_once(plan, members)} at a time; "
-        "predictions are the means of theirs"
+        f"training {members} models with the seeds {first} to {first + members - 1}, {at_once(plan, members)} at a "
+        "time; predictions are their means"
     )

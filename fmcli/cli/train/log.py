@@ -6,12 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS, WORK_OF_CHAINS
-from fmcli.choosing.candidates import TrialRecord
 from fmcli.choosing.plans import can_compare
-from fmcli.choosing.request import KINDS, SearchResult
-from fmcli.cli.figures import section
-from fmcli.cli.flags import flag_of, option_words, with_flag, with_flags
+from fmcli.cli.flags import flag_of, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.train.progress import LEAST_SHOWN
@@ -23,7 +19,6 @@ from fmcli.data.tables.reading import TableSource
 from fmcli.data.text.reader import Table
 from fmcli.data.text.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
-from fmcli.names import listing
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -35,7 +30,7 @@ from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, 
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
-from fmcli.text import counted, figure, figures_apart, names_word, number, shell_word
+from fmcli.text import counted, figure, names_word, number, shell_word
 from fmcli.training.draw_sizes import kept_sweeps
 from fmcli.training.draws import halved_names, kept_bytes
 from fmcli.training.planning import Plan
@@ -48,7 +43,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fmcli.choosing.quick_search import TriedValue
     from fmcli.cli.train.request import Request
     from fmcli.data.stored.cache import CacheHeader
     from fmcli.training.account import MemoryNeed
@@ -59,8 +53,6 @@ MORE_EPOCHS = 3
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: this many times more features than entries of a row.
 SPARSE = 10
-# So many trials of a search are shown, and so many settings that the quick search has not taken.
-SHOWN, FEW_TRIED = 10, 6
 # The quantities of a sampler that are watched, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCHED_ROWS} rows"}
 
@@ -166,7 +158,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.is_sampler:
         log.detail(f"{plan.validation.chooser} on {plan.settings.valid_name} chooses the epoch")
     if len(plan.measured) < plan.source.count:
-        log.line(f"training metrics are measured on a sample of {len(plan.measured):,} rows")
+        log.detail(f"training metrics are measured on a sample of {len(plan.measured):,} rows")
     if plan.settings.choices.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
     if plan.transform.scale and plan.transform.scale.centers is not None:
@@ -307,11 +299,10 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
         learned = f"{counted(int(new.sum()), 'new feature')} from {counted(plan.source.count, 'row')}"
         log.line(f"learning {learned}; the rest of {path} is unchanged")
         return
-    log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
+    log.line(f"resuming from {path}: {state} after {epochs}; {counted(int(new.sum()), 'new feature')}")
     if earlier := plan.earlier:
-        log.line(
-            f"{earlier.weight:,.6g} earlier rows hold the parameters, with --init-strength {number(earlier.strength)}"
-        )
+        strength = f"--init-strength {number(earlier.strength)}"
+        log.line(f"{earlier.weight:,.0f} earlier rows hold parameters near their values ({strength})")
     elif not plan.spec.by_rows:
         log.warning(
             f"{plan.spec.solver} fits these rows alone, and forgets the rows that {path} was trained on unless they "
@@ -384,7 +375,7 @@ def memory_needed(need: MemoryNeed, request: Request) -> int:
 
 def log_memory(log: Log, need: MemoryNeed, request: Request) -> None:
     """Log the memory that a comparison needs."""
-    log.line(f"needs {human_bytes(memory_needed(need, request))} of memory")
+    log.detail(f"needs {human_bytes(memory_needed(need, request))} of memory")
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
@@ -401,7 +392,7 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
         log_convergence(log, trained)
     if trained.plan.spec.solver_entry.is_sampler:
         if trained.convergence:
-            log.line(convergence(trained.convergence))
+            log.detail(convergence(trained.convergence))
         short = len(kept_sweeps(trained.plan.spec)) - len(trained.draws) - 1
         if epochs and trained.out_of_time and short:
             log.warning(f"the model has {1 + len(trained.draws):,} draws, {short:,} fewer than with all sweeps")
@@ -449,83 +440,6 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
         log_best_epoch(log, trained, again=False)
 
 
-def log_comparison(log: Log, plan: Plan) -> None:
-    """Log that other kinds and solvers will be compared, if they are, or warn why they cannot be."""
-    if not plan.settings.alternatives:
-        return
-    if not can_compare(plan):
-        log.warning("no rows are held out, so --auto has no effect; give -v, or more rows")
-        return
-    assert plan.validation is not None
-    folds = KINDS.folds_of(plan)
-    each = f" of each of {folds} folds" if folds > 1 else ""
-    usual, others = f"{plan.spec.model} ({plan.spec.solver})", len(plan.settings.alternatives)
-    rows = f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows"
-    log.line(f"comparing {usual} with up to {others} other kinds and solvers on {rows}{each}")
-    log.detail(
-        f"with at most {MOST_TRAININGS} times the work of one training, or {LEAST_WORK / 1e6:g} million visits of "
-        f"factors if that is more, and {WORK_OF_CHAINS / 1e6:,g} million for samplers"
-    )
-    log.progress("comparing kinds and solvers")
-
-
-def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False) -> None:
-    """Log the best trials of a search, the default one and the chosen one, as a table; for a path, all in order."""
-    if of_path:
-        trials = sorted(trials, key=lambda one: one.number)
-    counts = [one.rows for one in trials]
-    some_on_parts = max(counts, default=0) > 2 * min(counts, default=0)
-    rows = [
-        {
-            "trial": one.number,
-            "model": one.model,
-            "solver": one.solver,
-            **({"rows": one.rows} if some_on_parts else {}),
-            "epochs": one.reached.epochs,
-            "trainings": round(one.trainings, 1),
-            one.metric: one.reached.value,
-            **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
-            "": "chosen" if one.chosen else "" if one.asked else "not reached",
-            "options": " ".join(option_words(one.options)) or "usual",
-        }
-        for place, one in enumerate(trials)
-        if of_path or place < SHOWN or one.chosen or one.number == 0
-    ]
-    if len(rows) < len(trials):
-        log.line(f"{len(rows)} of {len(trials):,} trials, the best ones first:")
-    for line in section(rows).splitlines() if rows else ():
-        log.line(line.rstrip())
-    taken = next((one for one in trials if one.chosen), None)
-    if taken is not None and taken.number and taken is not trials[0] and not of_path:
-        log.line(f"using trial {taken.number}: no trial above it is clearly better")
-
-
-def log_quick_search(log: Log, searched: SearchResult) -> None:
-    """Log the values of options that were taken over from tries before the run, and the others in one line."""
-    if searched.kept:
-        log.line(f"quick search: {words_of(searched.kept)}, as in the checkpoint")
-    taken: dict[tuple[str, ...], list[TriedValue]] = {}
-    for one in searched.values:
-        if one.chosen:
-            taken.setdefault(tuple(one.options), []).append(one)
-    for path in taken.values():  # from the usual value to the last one
-        before, value = figures_apart(path[0].before, path[-1].found)
-        log.line(f"tried {words_of(path[-1].options)}: {path[0].metric} {value} against {before}; using it")
-    others = [words_of(one.options) for one in searched.values if not one.chosen]
-    if others:
-        log.line(f"tried {counted(len(others), 'other setting')}, none better: {listing(others, FEW_TRIED)}")
-    for one in searched.values:
-        before, value = figures_apart(one.before, one.found)
-        runs = f"{one.folds} folds" if one.folds > 1 else f"{one.rows:,} of the rows" if one.rows else "all rows"
-        usual = "" if one.usual is None else f" with {short(one.usual)}"
-        log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before}{usual} ({runs})")
-
-
-def words_of(options: Mapping[str, Any]) -> str:
-    """Return options as a user types them."""
-    return " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in options.items())
-
-
 def short(value: float | str | Sequence[str]) -> str:
     """Return a value of a choice with at most four digits."""
     if isinstance(value, tuple | list):
@@ -537,7 +451,7 @@ def log_refitted(log: Log, trained: Trained) -> None:
     """Log which epoch of the refit was kept, if it is not the last one."""
     if trained.plan.compares_last and trained.best < len(trained.epochs):
         name = trained.plan.evaluation.chooser
-        log.line(f"kept epoch {trained.best}: of the last ones, it has the best {name} on the training rows")
+        log.detail(f"kept epoch {trained.best}: of the last ones, it has the best {name} on the training rows")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from fmcli.training.trained import Epoch
 
 
-# The least penalty, relative to the loss, and the least seconds of an epoch that the log shows without --verbose.
-LEAST_PENALTY, LEAST_SHOWN = 1e-3, 0.05
+LEAST_SHOWN = 0.05  # seconds of an epoch that the log shows without --verbose
 BAR = 20  # characters of the progress bar
 # What the log calls the kinds of epochs.
 WORDS = {"epoch": "epoch", "refit": "retraining epoch"}
@@ -98,7 +97,7 @@ class Progress(Observer):
     def _print(self, epoch: Epoch) -> None:
         self._last, verbose = None, self._log.verbose
         shown = {"loss": epoch.loss}
-        if epoch.penalty and (verbose or epoch.penalty >= LEAST_PENALTY * abs(epoch.loss)):
+        if epoch.penalty and verbose:
             shown["penalty"] = epoch.penalty
         shown |= {f"valid-{name}": value for name, value in epoch.valid.items()}
         took = f"  {seconds(epoch.seconds)}" if verbose or epoch.seconds >= LEAST_SHOWN else ""

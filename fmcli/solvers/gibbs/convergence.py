@@ -160,9 +160,9 @@ def autocovariances(chains: Floats) -> Floats:
 def warning(figures: Mapping[str, Any]) -> str | None:
     """Return why the sweeps of these figures are too few for predictions, if they are."""
     if figures and figures["sweeps"] < LEAST_TO_TELL:
-        return f"{figures['sweeps']} sweeps after the burn-in are too few to tell, less than {LEAST_TO_TELL}"
+        few = f"only {figures['sweeps']} sweeps after the burn-in"
+        return f"{few}; at least {LEAST_TO_TELL} are needed to judge convergence"
     error = figures.get("error", 0.0)
     if error <= LARGEST_ERROR:
         return None
-    what = "the standard error of predictions by this number of sweeps"
-    return f"{what} is {error:.0%} of the deviation of labels around them, more than {LARGEST_ERROR:.0%}"
+    return f"predictions vary by {error:.0%} of the labels' noise between runs, more than {LARGEST_ERROR:.0%}"

@@ -7,6 +7,7 @@ import numpy as np
 from fmcli.data.fields import NO_GROUP, Counted, Groups
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
+from fmcli.text import counted
 from fmcli.training.setup.rows import DividedRows
 from fmcli.training.setup.settings import Settings
 
@@ -40,13 +41,12 @@ def groups_of(settings: Settings, rows: DividedRows, transform: Transform) -> Gr
 
 
 def groups_in_words(groups: Counted | None, settings: Settings) -> str:
-    """Return the number of groups of features, counted without gaps, and where they are from."""
+    """Return how many groups of features have priors of their own, and where the groups are from."""
     if groups is None:
-        return "1 group of features"
+        return "one for all features"
     count, warm_start = len(groups.numbers), settings.warm_start
-    source = "their fields"
     if settings.groups:
-        source = f"as in {settings.groups.name}"
-    elif warm_start and warm_start.transform.groups is not None:
-        source = f"as in {warm_start.path}"
-    return f"{count:,} group{'s' if count != 1 else ''} of features, {source}"
+        return f"one for each of {counted(count, 'group')} of features, as in {settings.groups.name}"
+    if warm_start and warm_start.transform.groups is not None:
+        return f"one for each of {counted(count, 'group')} of features, as in {warm_start.path}"
+    return f"one for each of {counted(count, 'field')}"

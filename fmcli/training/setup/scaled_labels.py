@@ -10,6 +10,7 @@ from fmcli.data.labels import Labels
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import SCALE_LABELS, SCALED_TASK, Spec, check_scale_labels
+from fmcli.text import figure
 from fmcli.training.setup.rows import DividedRows
 
 if TYPE_CHECKING:
@@ -46,4 +47,4 @@ def with_choice(spec: Spec, scaled: bool) -> Spec:
 
 def described(unit: LabelUnit) -> str:
     """Return the scaling of labels in words."""
-    return "as they are" if unit.is_one else f"minus {unit.center:.6g}, divided by {unit.scale:.6g}"
+    return "as they are" if unit.is_one else f"minus {figure(unit.center)}, divided by {figure(unit.scale)}"
