@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 OF_CONTEXT, OF_ITEM = 0, 1
 # The weight of each pair of all, before held-out pairs choose another one.
 UNSEEN_WEIGHT = 0.1
+# About this many pairs tell whether they are in the order of items.
+MOST_COMPARED = 1 << 17
 # At most this many contexts have a held-out pair, by default.
 MOST_HELD_OUT = 10_000
 
@@ -152,11 +154,14 @@ def observed(
 
 
 def are_in_order_of_items(context: NDArray[np.int64], item: NDArray[np.int64]) -> bool:
-    """Return whether the pairs of all contexts are in one order of the items, such as that of their ids, which then is
-    no order of time: no items follow each other in a circle. context, item : (pairs) numbers."""
+    """Return whether the pairs of contexts are in one order of the items, such as that of their ids, which then is no
+    order of time: no items follow each other in a circle, in the pairs of the first contexts. context, item : (pairs)
+    numbers."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    first = context <= np.searchsorted(np.cumsum(np.bincount(context)), MOST_COMPARED)
+    context, item = context[first], item[first]
     place = np.argsort(context, kind="stable")
     same = context[place[1:]] == context[place[:-1]]
     before, after = item[place[:-1]][same], item[place[1:]][same]
