@@ -1,6 +1,7 @@
 """Learning from observed pairs, beside which all pairs count: what a run on all weighted pairs gives, without them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -254,6 +255,8 @@ def test_what_all_pairs_need_is_checked():
         AllPairs(allocated("anova"), Penalty(), parts, links, 1.0)
     with pytest.raises(ValueError, match="of these parts"):
         AllPairs(model, Penalty(), parts.take(np.arange(5, dtype=np.int32)), links, 1.0)
+    with pytest.raises(ValueError, match="of these parts"):
+        AllPairs(model, Penalty(), parts, replace(links, other=links.other + len(parts)), 1.0)
     with pytest.raises(IndexError):
         PairUpdater(AllPairs(model, Penalty(), parts, links, 1.0)).measure(0, len(parts) + 1)
     with pytest.raises(IndexError):

@@ -63,7 +63,11 @@ cdef class AllPairs(Descent):
         self.joined = model.joined
         if self.joined is None or model.outputs > 1:
             raise ValueError("the model has no sums over parts of a sample, or several scores")
-        if parts.rows + 1 != begin.shape[0] or not 0 < links.contexts < parts.rows:
+        if (
+            not (0 < links.contexts < parts.rows == begin.shape[0] - 1)
+            or not 0 < begin[parts.rows] == 2 * links.count == other.shape[0] == share.shape[0]
+            or not 0 <= np.min(links.other) <= np.max(links.other) < parts.rows
+        ):
             raise ValueError("the links are not of these parts")
         Descent.__init__(self, model, Squared(), penalty, parts, holds=holds, pulls=pulls)
         self.contexts, self.strength, self.links = links.contexts, strength, links
