@@ -35,6 +35,7 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
         occurrences=found,
         needs_fields=fields_of(name) > 0,
         labels=labels,
+        transform=SimpleNamespace(table=None),
         seen=np.ones(FEATURES),
         ids=np.ndarray.tolist,
     )

@@ -338,9 +338,10 @@ def importance(subject: Subject) -> list[Row]:
 
 
 def field_pairs(subject: Subject) -> list[Row]:
-    """Return the interaction strength of pairs of fields: the root mean square over pairs of their frequent
-    features."""
-    found = interactions(subject.scorer)
+    """Return the interaction strength of pairs of fields, or of the columns of a table: the root mean square over pairs
+    of their frequent features."""
+    found, table = interactions(subject.scorer), subject.scorer.transform.table
+    named: Callable[[int], int | str] = table.features.__getitem__ if table else int
     assert found.fields is not None
     names, pair = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
     rows = []
@@ -348,7 +349,12 @@ def field_pairs(subject: Subject) -> list[Row]:
         weights = found.added[:, output] ** 2
         strength = np.sqrt(np.bincount(pair.reshape(-1), weights=weights) / np.bincount(pair.reshape(-1)))
         rows += [
-            {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
+            {
+                **begin,
+                "field": named(names[place, 0]),
+                "other": named(names[place, 1]),
+                "strength": float(strength[place]),
+            }
             for place in largest(strength, subject.top).tolist()
         ]
     return rows

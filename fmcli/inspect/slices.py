@@ -61,12 +61,12 @@ def each_slice(rows: ScoredRows) -> Iterator[tuple[str, str, Numbers]]:
         name = readable(str(scorer.ids(np.array([feature]))[0]))
         column = NO_FIELD if of_entry is None else int(of_entry[entries[0]])
         title = "feature" if column == NO_FIELD else column_title(fields, column)
-        shown = name.partition("=")[2] if table is not None and "=" in name else name
+        shown = name.partition("=")[2] if table is not None else name  # "" of a number
         values = np.ones(len(entries)) if data.value is None else data.value[entries]
         for text, mine in each_range(values):
             chosen = np.unique(row[entries[mine]])
             if len(chosen) >= FEWEST_ROWS:
-                yield title, f"{shown} {text}".rstrip(), chosen
+                yield title, f"{shown} {text}".strip(), chosen
     if of_entry is None:
         return
     for column in range(len(fields.names)):

@@ -27,7 +27,8 @@ def chromium():
     if path is None:
         pytest.skip("there is no Chromium")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=path, args=flags)
         yield browser
         browser.close()
 
@@ -170,6 +171,10 @@ def test_hostile_names_are_text(run, tmp_path, opened, loss):
 
 
 def test_numbers_and_rankings_have_their_charts(run, sample, tmp_path, opened):
+    run.ok("train", "-q", "-e", "3", "-m", "ffm", "--label", "income", "-o", "f.fm", sample / "adult.train.csv")
+    pairs = json.loads(run.ok("inspect", "-q", "--json", "f.fm").stdout)["field_pairs"]
+    assert {pairs[0]["field"], pairs[0]["other"]} < {"age", "education", "hours", "marital-status", "occupation", "sex"}
+    assert f">{pairs[0]['field']}</td><td>{pairs[0]['other']}<" in run.ok("report", "-q", "f.fm").stdout.decode()
     run.ok("train", "-q", "-e", "3", "-o", "m.fm", sample / "diabetes.train.libsvm")
     run.ok("report", "-q", "-o", "n.html", "m.fm", sample / "diabetes.test.libsvm")
     page = opened("n.html")
