@@ -62,7 +62,7 @@ def wide(tmp_path):
         write = csv.writer(file).writerow
         write(["y", "user_id", "grade", "when", "same", "none", *(f"x{at}" for at in range(11))])
         for row in range(400):
-            numbers = [f"{(row * (at + 3)) % 17 / 4}" for at in range(11)]
+            numbers = ["2" if row == at else f"{(row * (at + 3)) % 17}.5" for at in range(11)]
             write([row % 2, row % 4, row % 3, f"2024-01-{1 + row % 28:02}", "a", "", *numbers])
     return "wide.csv"
 

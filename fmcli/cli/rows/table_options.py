@@ -62,7 +62,7 @@ def to_check(kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -
             words = "left out"
         elif kind == TIME:
             words = "dates"
-        elif figures and figures["distinct"] == 1:
+        elif figures and figures["distinct"] == 1 and not figures["fractions"]:  # fractions are not counted
             words = "the same in all rows"
         elif figures and kind == CATEGORY and is_whole(figures):
             words = "ids" if is_id(name) else "whole numbers read as categories"
