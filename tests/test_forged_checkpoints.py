@@ -125,6 +125,7 @@ CHOSEN = {
     "nothing": {},
     "no whole number": {"refit_epochs": 0.5},
     "a negative number": {"alternative": -1},
+    "a fraction of a number": {"reading": 0.5},
     "no options": {"options": [["rank", 3]]},
 }
 
@@ -143,7 +144,7 @@ def test_invalid_choices_are_refused(name, files, tmp_path):
 def test_choices_that_the_run_cannot_have_change_nothing(files, tmp_path):
     file, path = files[FFM], str(tmp_path / "c")
     for options in ({"anchors": 3}, {"rank": 2.0}, {"rank": 0}, {"rank": [1]}, {"no option": 1}):
-        choices = {"alternative": 9, "options": options, "refit_epochs": 10**9}
+        choices = {"alternative": 9, "reading": 9, "options": options, "refit_epochs": 10**9}
         save(path, ModelFile({**file.meta, CHOICES: choices}, file.tensors, kind=file.kind))
         assert forged.use(path).kind == "continued"
 

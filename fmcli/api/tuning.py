@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fmcli.api.errors import in_python
+from fmcli.api.given import plan_of, read_rows, validating
 from fmcli.api.model import Model
 from fmcli.api.parameters import listed, split, with_parameters
 from fmcli.api.recording import LOG
@@ -15,10 +16,7 @@ from fmcli.api.rows import as_data, form_of
 from fmcli.api.training import (
     alternatives_of,
     check_choices,
-    plan_of,
-    read_rows,
     trained_model,
-    validating,
 )
 from fmcli.api.values import path_of, value_of
 from fmcli.choosing.candidates import Candidate

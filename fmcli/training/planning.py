@@ -38,7 +38,7 @@ STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_fr
 
 
 @dataclass(frozen=True)
-class Reading:
+class OtherReading:
     """Another way to read the rows of a table: other columns are categories, quantities, or cut into bins.
 
     options : the choices by which a user asks for it.
@@ -49,7 +49,7 @@ class Reading:
     plan: Callable[[Spec], Plan]
 
 
-def no_readings() -> Sequence[Reading]:
+def no_readings() -> Sequence[OtherReading]:
     """Return no other ways to read the rows."""
     return ()
 
@@ -84,7 +84,7 @@ class Plan(Fitted):
     refit_epochs: int | None = None
     compares_last: bool = False
     other: Callable[[Spec], Plan] | None = None
-    readings: Callable[[], Sequence[Reading]] = no_readings
+    readings: Callable[[], Sequence[OtherReading]] = no_readings
     reading: int = 0
     following: Callable[[Spec, WarmStart], Plan] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)

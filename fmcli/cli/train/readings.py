@@ -12,7 +12,7 @@ from fmcli.cli.train.rows import Planned, plan_rows
 from fmcli.cli.train.tables import named_in, with_tables
 from fmcli.data.tables.other_kinds import other_kinds
 from fmcli.data.tables.surveying import schema_of
-from fmcli.training.planning import Plan, Reading
+from fmcli.training.planning import OtherReading, Plan
 from fmcli.training.setup.named_columns import may_read_otherwise
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def with_readings(planned: Planned, asked: Request, bad: BadLines) -> Planned:
         log, request = Log(quiet=2, verbose=False), replace(asked, settings=settings, choices=settings.choices)
         return plan_rows(log, with_tables(log, request), replace(bad, tell=lambda text: None, count=0)).plan
 
-    def readings() -> Sequence[Reading]:
+    def readings() -> Sequence[OtherReading]:
         schema, facts = schema_of(asked.inputs, named_in(asked), threads, dict(choices.join))
         others = other_kinds(named_in(asked), schema, facts)
-        return [Reading(options, partial(plan, options=options)) for options in others]
+        return [OtherReading(options, partial(plan, options=options)) for options in others]
 
     return planned._replace(plan=replace(planned.plan, readings=readings))

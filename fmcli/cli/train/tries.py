@@ -19,7 +19,6 @@ from fmcli.training.planning import Plan
 
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import TrialRecord
-    from fmcli.choosing.quick_search import TriedValue
 
 # So many trials of a search are shown, and so many settings that the quick search has not taken.
 SHOWN, FEW_TRIED = 10, 6
@@ -80,13 +79,10 @@ def log_quick_search(log: Log, searched: SearchResult) -> None:
     """Log the values of options that were taken over from tries before the run, and the others in one line."""
     if searched.kept:
         log.line(f"quick search: {words_of(searched.kept)}, as in the checkpoint")
-    taken: dict[tuple[str, ...], list[TriedValue]] = {}
-    for one in searched.values:
-        if one.chosen:
-            taken.setdefault(tuple(one.options), []).append(one)
-    for path in taken.values():  # from the usual value to the last one
-        before, value = figures_apart(path[0].before, path[-1].found)
-        log.line(f"tried {words_of(path[-1].options)}: {path[0].metric} {value} against {before}; using it")
+    taken = {tuple(one.options): one for one in searched.values if one.chosen}  # the last value of each option
+    for one in taken.values():
+        before, value = figures_apart(one.before, one.found)
+        log.line(f"tried {words_of(one.options)}: {one.metric} {value} against {before}; using it")
     others = [words_of(one.options) for one in searched.values if not one.chosen]
     if others:
         log.line(f"tried {counted(len(others), 'other setting')}, none better: {listing(others, FEW_TRIED)}")
