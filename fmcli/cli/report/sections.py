@@ -202,6 +202,8 @@ def of_slices(page: HtmlPage, rows: ScoredRows) -> None:
         f"The error is the {error} of the rows with a value, in a 95 % interval (from, to). Slices whose interval "
         "begins highest come first."
     )
+    if rows.outcome.task in BINARY:
+        note += f" The mean label is the share of rows with {rows.scorer.labels.texts[1]}."
     page.section("Errors by column", table(found, "sortable choosable"), note=note)
 
 
