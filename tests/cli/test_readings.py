@@ -97,7 +97,7 @@ def test_rows_of_python_are_read_in_other_ways_too(written, form):
 
 def test_a_run_goes_on_with_the_reading_that_its_first_process_chose(run, start, written, tmp_path):
     train, _ = written(by_age)
-    command = ("train", "--quick-search", train, "--label", "y", "-e", "2000", "--patience", "2000")
+    command = ("train", "--quick-search", train, "--label", "y", "-e", "60", "--patience", "60")
     run.ok(*command, "-o", "whole")
     process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m")
     while not process.stderr.readline().startswith(b"epoch"):
