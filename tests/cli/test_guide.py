@@ -10,7 +10,7 @@ import click
 import pytest
 
 from fmcli.cli import COMMANDS, group
-from fmcli.cli.pages.guide import as_text, page, sections, topics
+from fmcli.cli.pages.guide import about, as_text, page, sections, topics
 from fmcli.registry.catalog import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -134,6 +134,8 @@ def test_help_of_a_command_is_its_help_and_names_its_page(fmcli):
     pages = {"recommend": "recommending", "train": "training", "evaluate": "evaluation", "export": "model-file"}
     for name, topic in pages.items():
         assert fmcli("help", name).stdout == f"{fmcli(name, '--help').stdout}\nGuide: fmcli help {topic}\n"
+    for name in COMMANDS.keys() - {"help"}:
+        assert about(name), f"no section is about fmcli {name}; a comment below a heading says so"
 
 
 @pytest.mark.parametrize(
