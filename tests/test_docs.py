@@ -322,7 +322,7 @@ def test_every_shell_has_its_line():
 
 
 def test_the_events_of_the_json_log_are_those_that_are_written(run):
-    options = "-q -e 1 --holdout 0.1 --log-every 1000 --log-json - -o log.fm"
+    options = "-q -e 2 --holdout 0.1 --log-every 1000 --log-json - -o log.fm"
     lines = map(json.loads, run(f"fmcli train {options} sample_data/adult.train.libsvm").splitlines())
     written = {line["event"]: [name for name in line if name != "event"] for line in lines}
     listed = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 from fmcli.base.json_files import parse, text_of
 from fmcli.base.rules import (
+    BOOLEAN,
     COUNT,
     LARGEST,
     MEASURE,
@@ -34,6 +35,7 @@ from fmcli.registry.specs import REFINES
 from fmcli.scoring.metrics import metric_of
 from fmcli.text import one_line
 
+TRIED = "tried"  # the event of a value that a quick search tried
 LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search", "calibration"
 # Kind of figure -> its description.
 KINDS = {
@@ -61,6 +63,10 @@ EVENTS: dict[str, tuple[Mapping[str, Rule], Mapping[str, Rule]]] = {
     "trial": (
         {"trial": COUNT, "model": TEXT, "solver": TEXT, "options": TABLE, "metric": TEXT, "value": null_or(MEASURE)},
         {"sparsity": SHARE, "seconds": SECONDS},
+    ),
+    TRIED: (
+        {"options": TABLE, "metric": TEXT, "found": null_or(MEASURE), "before": null_or(MEASURE), "chosen": BOOLEAN},
+        {},
     ),
 }
 NOTHING: tuple[Mapping[str, Rule], Mapping[str, Rule]] = {}, {}

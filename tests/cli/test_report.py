@@ -213,6 +213,19 @@ def test_logs_of_several_runs_are_side_by_side(run, sample, tmp_path):
     assert again.count("<svg ") == 2
 
 
+def test_what_a_quick_search_tried_is_in_the_log_and_on_the_page(run, sample, tmp_path):
+    train = sample / "adult.train.csv"
+    words = ("--quick-search", "--verbose", "--label", "income", "--log-json", "run.json", "-o", "m.fm", train)
+    log = run.ok("train", *words).stderr
+    events = [json.loads(line) for line in (tmp_path / "run.json").read_text().splitlines()]
+    tried = [one for one in events if one["event"] == "tried"]
+    assert len(tried) == len(re.findall(r"^  --.* against ", log, re.MULTILINE)) > 3
+    page = run.ok("report", "--log", "run.json").stdout.decode()
+    rows = re.findall(r"<tr><td>(\w+)=.*?</tr>", page.partition("Tried before run")[2])
+    assert rows == [next(iter(one["options"])) for one in tried]
+    assert page.count("<td>taken</td>") == sum(one["chosen"] for one in tried) > 0
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

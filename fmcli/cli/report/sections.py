@@ -17,7 +17,7 @@ from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts
 from fmcli.data.text.faults import BadLines
 from fmcli.drawing.curves import Curve, Figure
-from fmcli.drawing.logs import CALIBRATION, LEARNING, SEARCH, Event, figure
+from fmcli.drawing.logs import CALIBRATION, LEARNING, SEARCH, TRIED, Event, figure
 from fmcli.drawing.page import HtmlPage, command_text, facts, grid, matrix, table, titled
 from fmcli.errors import UsageError
 from fmcli.inspect.inspection import Figures, Row, inspect_model, views
@@ -302,7 +302,9 @@ def of_logs(page: HtmlPage, logs: Logs, draw: tuple[str | None, Sequence[str]]) 
         for one in events
         if one.get("event") == "summary"
     ]
-    page.section("Training", grid(*charts), table(ends), *(trials(path, events) for path, events in searches))
+    tables = [trials(path, events) for path, events in searches]
+    tables += [tried(path, events) for path, events in logs.items() if any(one.get("event") == TRIED for one in events)]
+    page.section("Training", grid(*charts), table(ends), *tables)
 
 
 def has(events: Sequence[Event], kind: str) -> bool:
@@ -311,6 +313,21 @@ def has(events: Sequence[Event], kind: str) -> bool:
         return CALIBRATION in events[0]
     name = {SEARCH: "trial", LEARNING: "epoch"}[kind]
     return any(one.get("event") == name and (kind == SEARCH or "trial" not in one) for one in events)
+
+
+def tried(path: str, events: Sequence[Event]) -> str:
+    """Return the values that a quick search tried as a table, in their order."""
+    rows = [
+        {
+            "tried": " ".join(f"{name}={value_word(value)}" for name, value in one["options"].items()),
+            one["metric"]: one["found"],
+            "before": one["before"],
+            "": "taken" if one["chosen"] else "",
+        }
+        for one in events
+        if one.get("event") == TRIED
+    ]
+    return titled(f"Tried before {PurePath(path).stem}", table(rows))
 
 
 def trials(path: str, events: Sequence[Event]) -> str:

@@ -58,6 +58,8 @@ class RunLog(Events):
             self.progress.start(start_event(plan, self.request))
         for trial in searched.trials:
             self.progress.trial(trial)
+        for one in searched.values:
+            self.progress.tried(one)
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
         kind, every = "refit" if again else "epoch", self.request.choices.log_every

@@ -15,6 +15,7 @@ from fmcli.text import figure
 
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import TrialRecord
+    from fmcli.choosing.quick_search import TriedValue
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch
 
@@ -125,6 +126,10 @@ class Progress(Observer):
     def trial(self, trial: TrialRecord) -> None:
         """Write a line of JSON for a kind and a solver that were compared before."""
         self._lines(json.dumps(trial_event(trial), allow_nan=False))
+
+    def tried(self, one: TriedValue) -> None:
+        """Write a line of JSON for a value that the quick search tried."""
+        self._event("tried", {**vars(one), "options": dict(one.options)})
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Write the last line of JSON."""
