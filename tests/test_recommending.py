@@ -19,7 +19,7 @@ from fmcli.scoring.recommend import recommender as recommender_module
 from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores
 from fmcli.scoring.recommend.lines import RecommendationText
 from fmcli.scoring.recommend.named import NamedRows
-from fmcli.scoring.recommend.rankings import near, of_scorer
+from fmcli.scoring.recommend.rankings import above_each, above_single, near, of_scorer
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 from reference.kinds import KINDS
@@ -288,3 +288,14 @@ def test_memory_does_not_grow_with_the_number_of_items_for_each(rng, monkeypatch
         tracemalloc.stop()
     assert size > 5 * contexts.rows * items.rows
     assert peak < 1e6
+
+
+def test_users_with_one_labeled_item_are_ranked_as_users_with_several(rng):
+    fast = rng.normal(size=(40, 60)).astype(np.float32).round(1)
+    labeled = np.arange(60) == rng.integers(60, size=40)[:, None]
+    others, margins = ~labeled & (rng.random(labeled.shape) < 0.8), rng.uniform(0, 0.3, 40)
+    exact, expected = labeled.copy(), labeled.copy()
+    found = above_single(fast, labeled, exact, others, margins)
+    assert found.tolist() == [counts[0] for counts in above_each(fast, labeled, expected, others, margins)]
+    assert np.array_equal(exact, expected)
+    assert labeled.sum() < exact.sum() < labeled.size

@@ -61,6 +61,7 @@ def ranked_pairs(
     order = np.lexsort((sides.item[place], user))
     trained = np.searchsorted(source.all_numbers, source.rows)
     mine = trained[np.isin(sides.context[trained], contexts)]
+    mine = mine[np.argsort(sides.context[mine], kind="stable")]  # as rankings need them, each time
     seen = np.stack([np.searchsorted(contexts, sides.context[mine]), sides.item[mine]])
     pairs = UserItemPairs(
         sides.contexts.take(contexts.astype(np.int32)),

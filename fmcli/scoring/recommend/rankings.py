@@ -288,6 +288,41 @@ class Near(NamedTuple):
     ahead: Numbers
 
 
+def above_single(
+    fast: NDArray[np.float32],
+    labeled: NDArray[np.bool_],
+    exact: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+    margins: Floats,
+) -> Numbers:
+    """Return (contexts) what `above_each` returns as the first number, of contexts with one labeled pair each."""
+    mine = fast[labeled].astype(np.float64)
+    least, most = (bound.astype(np.float32)[:, None] for bound in (mine - margins, mine + margins))
+    over = others & (fast >= least)
+    exact |= over & (fast <= most)
+    return np.asarray(np.count_nonzero(over & ~exact, axis=1))
+
+
+def above_each(
+    fast: NDArray[np.float32],
+    labeled: NDArray[np.bool_],
+    exact: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+    margins: Floats,
+) -> list[Numbers]:
+    """Return for each context the number of other pairs above each of its labeled pairs, from the lowest labeled pair
+    on; mark the pairs as `exact` that are within a margin of a labeled pair."""
+    above: list[Numbers] = []
+    for row, of_user, chosen, wanted, margin in zip(fast, labeled, exact, others, margins, strict=True):
+        of_mine = np.sort(row[of_user]).astype(np.float64)
+        # Keep a pair if the error can change the number of labeled pairs below it.
+        below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
+        chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
+        beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
+        above.append(np.append(np.cumsum(beyond[:0:-1])[::-1], 0))
+    return above
+
+
 def near(
     scores: PairScores,
     exact_scores: ExactScores,
@@ -303,17 +338,15 @@ def near(
         np.maximum(error, bound, out=error)
     known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
     exact = labeled | (others & ~known[:, None])
-    # For each context, the number of other pairs above each of its labeled pairs, from the lowest labeled pair on.
-    above: list[Numbers] = []
-    for row, of_user, chosen, wanted, margin in zip(fast, labeled, exact, others, 2 * error, strict=True):
-        of_mine = np.sort(row[of_user]).astype(np.float64)
-        # Keep a pair if the error can change the number of labeled pairs below it.
-        below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
-        chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
-        beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
-        above.append(np.append(np.cumsum(beyond[:0:-1])[::-1], 0))
-    context, item = np.nonzero(exact)
+    single = bool((labeled.sum(axis=1) == 1).all())  # as where the last pair of each user is held out
+    above: Sequence[Numbers] | Numbers = (above_single if single else above_each)(
+        fast, labeled, exact, others, 2 * error
+    )
+    context, item = np.divmod(np.flatnonzero(exact), exact.shape[1])  # faster than np.nonzero
     score = exact_scores(contexts, context.astype(np.int32), item.astype(np.int32))
+    if single:
+        below = score <= score[labeled[exact]][context]
+        return Near(context, item, score, np.where(below, np.array(above)[context], 0))
     ahead = np.empty(len(score), dtype=np.int64)
     cuts = np.searchsorted(context, np.arange(1, contexts.rows))
     places, is_labeled = np.split(np.arange(len(score)), cuts), np.split(labeled[exact], cuts)
