@@ -336,9 +336,8 @@ def test_the_description_of_validation_is_correct():
     shares = f"{100 * USUAL_SHARE:g} % of the rows", f"{ENOUGH_HELD_OUT} rows", f"{100 * MOST_SHARE:g} %"
     assert all(words in text for words in (*shares, f"{LEAST_ROWS} rows"))
     patience = {SOLVERS[name].patience for name in ("adagrad", "cd", "lbfgs")}
-    few = f"at most {FEW_ROWS:,} rows, or {FEW_DENSE_ROWS:,} that have most features"
-    few = f"{max(patience)} with `cd` and `lbfgs`, or if there are {few}"
-    assert f"`--patience` epochs ({min(patience)}, or {few})" in text
+    few = f"with at most {FEW_ROWS:,} rows, and with at most {FEW_DENSE_ROWS:,} rows that have most features"
+    assert f"`--patience` is {min(patience)} by default; it is {max(patience)} with `cd` and `lbfgs`, {few}" in text
 
 
 def test_the_changelog_names_all_pieces():
