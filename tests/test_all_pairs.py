@@ -16,7 +16,8 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.coordinate import minimizer
 from fmcli.solvers.coordinate.all_pairs import AllPairs, PairUpdater
-from fmcli.solvers.coordinate.pairs import AllPairsDescent, PairLinks
+from fmcli.solvers.coordinate.pair_links import PairLinks
+from fmcli.solvers.coordinate.pairs import AllPairsDescent
 from fmcli.solvers.coordinate.trainer import CoordinateTrainer
 from fmcli.solvers.trainer import Observer, Task
 from reference import slow_descent, slow_models

@@ -6,7 +6,7 @@ from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.pairs import PairLinks
+from fmcli.solvers.coordinate.pair_links import PairLinks
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 
 class AllPairs(Descent):

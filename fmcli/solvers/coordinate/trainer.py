@@ -14,7 +14,8 @@ from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
-from fmcli.solvers.coordinate.pairs import AllPairsDescent, PairLinks
+from fmcli.solvers.coordinate.pair_links import PairLinks
+from fmcli.solvers.coordinate.pairs import AllPairsDescent
 from fmcli.solvers.coordinate.pieces import trained_arrays
 from fmcli.solvers.coordinate.prior import QuadraticPrior
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer

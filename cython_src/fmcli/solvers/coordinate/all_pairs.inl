@@ -20,7 +20,7 @@ inline real* scores_of(const ObservedPairs& pairs, ptrdiff_t part) {
     return pairs.score - (pairs.begin[part] >= pairs.count ? pairs.count : 0);
 }
 
-inline void prefetch_part(const SampleStates& parts, ptrdiff_t i) {
+inline __attribute__((always_inline)) void prefetch_part(const SampleStates& parts, ptrdiff_t i) {
     const char* const state = parts.at + i * parts.size;
     for (ptrdiff_t at = 0; at < parts.size; at += 64) __builtin_prefetch(state + at);
 }

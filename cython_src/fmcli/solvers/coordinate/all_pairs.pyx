@@ -110,30 +110,30 @@ cdef class AllPairs(Descent):
     def enter(self, int side, bint by_feature):
         """Compute what the parts of a side share, before the features of this side are updated; `by_feature` is False
         before a row that belongs to no feature is updated."""
-        self.share(side)
+        self._share(side)
         self.fresh[1 - side] = False
         self.observed.known, self.measured = self.measured and not by_feature, False
 
     def value(self):
         """Return the value of the term of all pairs, given the parts as they are now, whose observed pairs have been
         measured."""
-        self.share(CONTEXTS)
+        self._share(CONTEXTS)
         self.measured = True
         total = 0.0
-        for some in self.parts_now(CONTEXTS):
+        for some in self._parts_now(CONTEXTS):
             total += np.sum((some @ self.numbers[CONTEXTS, :-1] + 2 * self.numbers[CONTEXTS, -1]) * some)
-        for some in self.parts_now(ITEMS):
+        for some in self._parts_now(ITEMS):
             total += self.strength * self.contexts * np.sum(some[:, -1] ** 2)
         return float(total) / 2
 
     # Compute the curvature and the offset of a side, unless they are known.
-    def share(self, int side):
+    def _share(self, int side):
         self.require()
         if self.fresh[side]:
             return
         curvature, offset = self.numbers[side, :-1], self.numbers[side, -1]
         curvature[...], offset[...] = 0, 0
-        for some in self.parts_now(1 - side):
+        for some in self._parts_now(1 - side):
             own = some[:, -1].copy()
             some[:, -1] = 1
             curvature += some.T @ some
@@ -147,7 +147,7 @@ cdef class AllPairs(Descent):
         return 0 if side == CONTEXTS else self.contexts if side == ITEMS else self.data.rows
 
     # Yield arrays of (B, t) of the parts of a side.
-    def parts_now(self, int side):
+    def _parts_now(self, int side):
         cdef Py_ssize_t begin, end, i, f, lanes = self.width - 1, last = self.first(side + 1)
         cdef double[:, ::1] now
         cdef const real* sums
