@@ -143,11 +143,11 @@ def test_a_model_is_not_worse_than_itself(rng, name):
 @pytest.mark.parametrize(
     ("metric", "value", "current", "error", "margin", "words"),
     [
-        ("auc", 0.80, 0.85, 0.02, 0.0, "auc is 0.8 instead of 0.85, worse by 0.05: more than 0, and more than 2 stand"),
+        ("auc", 0.80, 0.85, 0.02, 0.0, "auc is 0.8000 instead of 0.8500, worse by 0.05: more than 0, and more than 2"),
         ("auc", 0.80, 0.85, 0.02, 0.06, ""),  # within the margin
         ("auc", 0.80, 0.85, 0.03, 0.0, ""),  # within two errors
         ("auc", 0.85, 0.80, 0.0, 0.0, ""),  # better
-        ("rmse", 0.85, 0.80, 0.02, 0.04, "rmse is 0.85 instead of 0.8, worse by 0.05: more than 0.04, and more than 2"),
+        ("rmse", 0.85, 0.80, 0.02, 0.04, "rmse is 0.8500 instead of 0.8000, worse by 0.05: more than 0.04, and more"),
         ("rmse", 0.80, 0.85, 0.0, 0.0, ""),
         ("auc", math.nan, 0.85, math.nan, 0.0, "auc is undefined on these rows"),
         ("auc", 0.80, math.nan, math.nan, 0.0, ""),  # any value is better than an undefined one
