@@ -25,7 +25,7 @@ def test_labels_that_differ_are_told_apart():
     with pytest.raises(BadInputError, match=r"the label 0\.3, only 0\.1, 0\.30000000000000004"):
         Labels("logistic", (0.1, 0.1 + 0.2)).encode(np.array([0.3]))
     lines = section([{"label": value, "f1": 1234567.0} for value in close]).splitlines()
-    assert [line.split() for line in lines[1:]] == [[number(value), "1.23457e+06"] for value in close]
+    assert [line.split() for line in lines[1:]] == [[number(value), "1,234,567"] for value in close]
     assert section({"labels": close}) == "labels  1234567 1234568 1234569\n"
 
 

@@ -307,7 +307,8 @@ class Model:
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
-            if warning := recommender.one_list(contexts, "given", str):
+            unknown, one_list = recommender.unknown_items("over", str), recommender.one_list(contexts, "given", str)
+            for warning in filter(None, (unknown, one_list)):
                 warnings.warn(warning, stacklevel=2)
             return recommender.table(contexts, pairs, number)
 

@@ -221,6 +221,8 @@ def run(log: Log, request: RecommendRequest) -> None:
     check_apart(recommender, contexts, items)
     if recommender.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {recommender.reason}")
+    if warning := recommender.unknown_items(items.source, flag_of):
+        log.warning(warning)
     seen = known_seen(scorer, contexts.data, items.data)
     if request.seen:
         seen = seen_pairs(scorer, request.seen, contexts, items, format=request.format, threads=threads)

@@ -107,7 +107,7 @@ def test_text_has_only_the_features_of_the_model(run, tmp_path, norm):
 
 
 def test_the_script_of_the_readme_scores(run, sample, adult_model, tmp_path):
-    (script,) = re.findall(r"```python\n(.*?)```", GUIDE.split("## Text\n")[1], re.S)
+    (script,) = re.findall(r"```python\n(.*?)```", GUIDE.split("## Text\n")[1].partition("\n## ")[0], re.S)
     test = sample / "adult.test.libsvm"
     run.ok("export", adult_model, "m.txt")
     done = subprocess.run(

@@ -266,6 +266,23 @@ def test_all_users_get_the_best_items_that_they_have_not_played(run, log, tmp_pa
     assert again == []
 
 
+def test_items_of_which_the_model_knows_nothing_are_left_out(run, log, tmp_path):
+    """Their scores would be those of an average item, above the scores of most items that training has seen."""
+    run.ok("train", *SHORT, "-o", tmp_path / "m.fm", log)
+    table(tmp_path / "user.csv", [(3,)], "user", "u{}")
+    table(tmp_path / "films.csv", [(item,) for item in (0, 98, 1, 99, 2)], "film", "f{}")
+    done = run.ok("recommend", "--given", "user.csv", "--over", "films.csv", "m.fm")
+    assert "2 items of films.csv have no feature that the model knows, and are left out" in done.stderr
+    films = [line.split(b"\t")[1] for line in done.stdout.splitlines()[1:]]
+    assert films
+    assert not {b"f98", b"f99"} & set(films)
+    over = pytest.importorskip("pandas").DataFrame({"film": ["f98", "f0", "f1", "f2"]})
+    with pytest.warns(UserWarning, match="1 item of over has no feature"):
+        items, _ = fmcli.load(tmp_path / "m.fm").recommend(None, over, top=4)
+    assert not (items == 0).any()
+    assert (items >= 0).any(axis=1).all()
+
+
 def test_python_recommends_what_the_command_does(run, log, tmp_path):
     run.ok("train", *SHORT, "-o", tmp_path / "m.fm", log)
     expected = recommended(run.ok("recommend", "--top", "3", "m.fm").stdout)

@@ -132,6 +132,10 @@ class Recommender:
         self.of_items = np.zeros(scorer.model.features, dtype=np.bool_)
         self.of_items[items.index] = True
         self.equal = Equal(items)
+        # Without a feature that the model knows, an item has the score of an average one, which is higher than the
+        # scores of most items if these were learned from all pairs. Other models may rate it.
+        unknown = np.flatnonzero(np.diff(items.indptr) == 0)
+        self.unknown, self._left_out = 0 if scorer.known is None else len(unknown), self.equal.kind[unknown[:1]]
         self.scores, self.reason = pair_scores(scorer, items.take(self.equal.rows), self.of_items)
 
     def shared(self, contexts: Dataset) -> tuple[int, int] | None:
@@ -148,7 +152,7 @@ class Recommender:
         items whose score is NaN are last."""
         if seen is None:
             seen = Seen(np.zeros(contexts.rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
-        candidates = Candidates(self.top, *self.equal.seen(seen))
+        candidates = Candidates(self.top, *self._seen_kinds(seen))
         for first, score, error in self.scores.each(contexts):
             candidates.add(score, first, error)
         counts, kinds = candidates.found()
@@ -158,6 +162,25 @@ class Recommender:
         order, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
         return Recommended(np.bincount(context, minlength=contexts.rows), items, order, predictions)
+
+    def _seen_kinds(self, seen: Seen) -> Seen:
+        """Return, for each context, the kinds of items that it does not get."""
+        kinds, count = self.equal.seen(seen), len(seen.begins) - 1
+        if not self.unknown:
+            return kinds
+        context = np.concatenate([np.repeat(np.arange(count), np.diff(kinds.begins)), np.arange(count)])
+        return Seen.of(context, np.concatenate([kinds.items, np.repeat(self._left_out, count)]), count)
+
+    def unknown_items(self, source: str, named: Callable[[str], str]) -> str:
+        """Return a warning if items are left out because the model knows none of their features; else "". named :
+        returns the caller's spelling of an option."""
+        if not self.unknown:
+            return ""
+        items, have, are = ("item", "has", "is") if self.unknown == 1 else ("items", "have", "are")
+        return (
+            f"{self.unknown:,} {items} of {source} {have} no feature that the model knows, and {are} left out: train "
+            f"with features of the items ({named('join')}) to recommend new ones"
+        )
 
     def one_list(self, contexts: Dataset, source: str, named: Callable[[str], str]) -> str:
         """Return a warning if all contexts get one list; else "". named : returns the caller's spelling of an
