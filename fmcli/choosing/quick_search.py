@@ -104,7 +104,7 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
 # have, or takes long, its runs are on a part of the rows, which has at least this many. The run of another solver may
 # have as many epochs as this many trainings of the best one so far.
 MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2
-# Rows with more entries are read in one way only: each other way takes as much memory.
+# Rows with more entries are read in one way only: each other way takes as much memory, and there are this many copies.
 MOST_ENTRIES_OF_READINGS, ROWS_OF_READINGS = 5 * 10**6, 4
 
 
@@ -125,6 +125,7 @@ class QuickSearch:
 
     plan : the usual run, on all rows; part : the same on all rows or a part of them.
     share : the number of such parts; rows : the number of rows of the part; 0: all.
+    weaker : whether penalties are those of the part, as the penalties of all rows are too weak for it.
     most : the largest number of epochs of a run; left : the work that is left.
     found : what was tried.
     """
@@ -132,7 +133,7 @@ class QuickSearch:
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
         parts = share_of(plan) if has_penalties_per_row(plan) else max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH)
         self.share = share = max(1, min(parts, plan.source.count // LEAST_ROWS))
-        self.plan, self.limits = plan, limits
+        self.plan, self.limits, self.weaker = plan, limits, False
         self.part = self.part_of(plan)
         self.rows = 0 if share == 1 else self.part.source.count
         self.most, self.found = epochs_of(self.part), list[TriedValue]()
@@ -140,7 +141,8 @@ class QuickSearch:
 
     def part_of(self, plan: Plan) -> Plan:
         """Return a plan on the rows of the search."""
-        return plan if self.share == 1 else with_fewer_held_out(thinned(plan, self.share))
+        part = plan if self.share == 1 else with_fewer_held_out(thinned(plan, self.share))
+        return with_options(part, {}) if self.weaker else part
 
     def run(self) -> Leader:
         """Try solvers and values; return the best ones. Raises LateError."""
@@ -153,7 +155,8 @@ class QuickSearch:
             first_epoch.first(1, lambda fold: 1)
             if not first_epoch.runs[0].is_worse_than_constant:
                 return Leader(self.plan, runs)
-            self.part = with_options(self.part, {})
+            self.weaker = True
+            self.part = self.part_of(self.plan)
             runs = self.candidate([self.part])
         runs.first(1, lambda fold: self.most)
         folds = number_of_folds(self.plan, runs.runs[0].epochs or self.most)
