@@ -28,6 +28,7 @@ from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import SOLVER
+from fmcli.system.allocator import return_freed_memory
 from fmcli.training.planning import Plan, no_readings, of_run, read_as, with_options
 from fmcli.training.setup.memory import held_bytes
 from fmcli.training.several.refit import affordable, share_of
@@ -104,8 +105,9 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
 # have, or takes long, its runs are on a part of the rows, which has at least this many. The run of another solver may
 # have as many epochs as this many trainings of the best one so far.
 MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2
-# Rows with more entries are read in one way only: each other way takes as much memory, and there are this many copies.
-MOST_ENTRIES_OF_READINGS, ROWS_OF_READINGS = 5 * 10**6, 4
+# Rows with more entries are read in one way only. The best other way and the one that is compared with it take as much
+# memory as this many copies of the rows, and the text of tables takes these bytes while it is read.
+MOST_ENTRIES_OF_READINGS, COPIES_OF_ROWS, BYTES_OF_TEXT = 5 * 10**6, 5, 24 << 20
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ class QuickSearch:
     def with_reading(self, number: int, options: Mapping[str, Any], leader: Leader, folds: int) -> Leader:
         """Return the leader, or the same run on the rows of another reading, by its number, if that is better. Raises
         the errors of `read_as`."""
+        return_freed_memory()  # of the rows that were compared before
         plan = read_as(self.plan, number)
         other = Leader(plan, self.candidate(fold_plans(self.part_of(plan), folds)))
         compared = self.compared(other.runs, leader.runs, folds, MARGIN)
@@ -332,11 +335,10 @@ def other_solvers(plan: Plan) -> Mapping[str, float]:
 
 
 def bytes_of_readings(plan: Plan) -> int:
-    """Return the bytes of the rows that a search reads beside the rows of a plan: those of the best way to read them,
-    and of the one that is compared with it, each as it was read and as it is trained on."""
+    """Return the bytes that other readings of the rows of a plan take beside these."""
     if plan.readings is no_readings or plan.data.nnz > MOST_ENTRIES_OF_READINGS or not searches(plan):
         return 0
-    return ROWS_OF_READINGS * held_bytes([plan.data])
+    return COPIES_OF_ROWS * held_bytes([plan.data]) + BYTES_OF_TEXT
 
 
 def possible_plans(plan: Plan) -> Iterator[Plan]:

@@ -180,6 +180,21 @@ def test_predictions_of_draws_of_16_bits_take_little_more_than_the_file(measured
     assert peak - empty <= 1.25 * size
 
 
+def test_other_readings_of_a_table_take_what_is_promised(measured, files):
+    rows = np.random.default_rng(0).normal(size=(100_000, 8)).round(3)
+    rows[:, 0] = np.arange(len(rows)) % 60
+    np.savetxt(files / "numbers.csv", rows, "%.6g", ",", header="a,b,c,d,e,f,g,y", comments="")
+    command = "train --label y -e 2 -k 2 -o m numbers.csv"
+    needed = [
+        float(re.search(r"^memory +([\d.]+) MiB needed$", measured(f"{command} --dry-run {more}")[0], re.M)[1]) * MIB
+        for more in ("", "--no-quick-search")
+    ]
+    (log, peak), (_, empty) = measured(f"{command} --quick-search"), measured("train -e 0 --holdout 0 -o few.fm few")
+    assert "--bins 32" in log
+    assert needed[0] > 1.5 * needed[1]
+    assert LEAST * needed[0] <= peak - empty <= MOST * needed[0] + BUFFERS
+
+
 def test_a_comparison_of_solvers_promises_more_than_the_usual_run(run, files):
     dry = "train", "--dry-run", "-j", "1", "-m", "fm", "-k", "64"
     logs = [run.ok(*dry, *more, files / "sparse").stderr for more in ([], ["--auto"])]
