@@ -61,7 +61,7 @@ def test_unseen_items_are_drawn(by_popularity):
 
 def test_held_out_pairs_are_not_seen():
     source = drawn_pairs(rows=np.array([0, 1, 3, 4, 5, 6, 7], dtype=np.int32))
-    assert source.order(None).tolist() == [0, 1]  # without the pair of user 1 and item 3, and those of user 3
+    assert source.order(None).tolist() == [0, 1]  # without the pair of user 1 and item 3, and the pairs of user 3
     drawn = {parts(source.with_negatives(source.order(None), np.random.default_rng(seed)))[3] for seed in range(50)}
     assert drawn == {(1, item) for item in (1, 2, 3, 4)}
 

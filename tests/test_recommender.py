@@ -1,4 +1,4 @@
-"""FMRecommender: its lists are those of the model, from matrices and from frames."""
+"""FMRecommender gives the lists of its model, from matrices and from frames."""
 
 import pickle
 

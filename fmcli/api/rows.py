@@ -320,7 +320,7 @@ def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tup
     terms = terms_of(choices)
     if isinstance(rows, Data):
         refuse(choices.decay is not None, WITHOUT_TIMES)
-        refuse(bool(rows.names), f"the labels of {what} are texts, but those of observed pairs are counts")
+        refuse(bool(rows.names), f"the labels of {what} are texts, but the labels of observed pairs are counts")
         refuse(rows.dataset.weight is not None, f"the labels of {what} are counts, so it has no further weights")
         pairs = observed(rows.dataset, *fields_of_sides(choices, None), what, terms, counted=True)
         return replace(pairs, in_order=False), None, rows.format

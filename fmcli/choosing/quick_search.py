@@ -127,7 +127,7 @@ class QuickSearch:
 
     plan : the usual run, on all rows; part : the same on all rows or a part of them.
     share : the number of such parts; rows : the number of rows of the part; 0: all.
-    weaker : whether penalties are those of the part, as the penalties of all rows are too weak for it.
+    weaker : whether the runs on the part have its own penalties: the penalties of all rows are too weak for it.
     most : the largest number of epochs of a run; left : the work that is left.
     found : what was tried.
     """

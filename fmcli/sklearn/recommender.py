@@ -196,7 +196,7 @@ class FMRecommender(Estimator):
         return Data._of(data.changed(numbering=scorer.transform.numbering), (), "")
 
     def _similar(self, side: str, one: Any, n: int) -> Found:
-        """Return the ids of the users or items whose factors are most similar to those of one, and their cosines."""
+        """Return the ids of the users or items with the factors most similar to the factors of one, and the cosines."""
         check_is_fitted(self)
         own = self._places(side, [one])
         others = np.setdiff1d(self._places(side, None), own).astype(np.int32)

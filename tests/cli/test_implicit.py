@@ -267,7 +267,7 @@ def test_all_users_get_the_best_items_that_they_have_not_played(run, log, tmp_pa
 
 
 def test_items_of_which_the_model_knows_nothing_are_left_out(run, log, tmp_path):
-    """Their scores would be those of an average item, above the scores of most items that training has seen."""
+    """Their scores would equal an average item's, above the scores of most items that training has seen."""
     run.ok("train", *SHORT, "-o", tmp_path / "m.fm", log)
     table(tmp_path / "user.csv", [(3,)], "user", "u{}")
     table(tmp_path / "films.csv", [(item,) for item in (0, 98, 1, 99, 2)], "film", "f{}")

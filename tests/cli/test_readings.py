@@ -100,12 +100,13 @@ def test_a_run_goes_on_with_the_reading_that_its_first_process_chose(run, start,
     command = ("train", "--quick-search", train, "--label", "y", "-e", "60", "--patience", "60")
     run.ok(*command, "-o", "whole")
     process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m")
-    while not process.stderr.readline().startswith(b"epoch"):
+    while not (tmp_path / "c").exists():
         assert process.poll() is None
     process.kill()
     process.communicate()
     done = run.ok(*command, "--checkpoint", "c", "--resume", "-o", "m")
-    assert "--categorical age" in done.stderr
+    assert "continuing with " in done.stderr
+    assert "quick search: --categorical age" in done.stderr
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
 
 

@@ -20,7 +20,7 @@ from fmcli.training.planning import Plan
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import TrialRecord
 
-# So many trials of a search are shown, and so many settings that the quick search has not taken.
+# The most trials of a search, and settings that the quick search has not taken, that are shown.
 SHOWN, FEW_TRIED = 10, 6
 
 

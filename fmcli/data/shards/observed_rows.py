@@ -66,7 +66,7 @@ class AllPairsTerms:
     unseen_weight : the weight of each pair of all, beside the weights of the observed ones.
     l2_power : the power of the number of a feature's pairs, in these and in all, that its l2 penalty is multiplied by.
     is_given : whether the user has given the weight.
-    negatives : in place of all pairs, so many items for each observed pair are drawn in each epoch; 0: all pairs.
+    negatives : how many items each epoch draws for an observed pair, in place of all pairs; 0: all pairs.
     by_popularity : whether they are drawn in proportion to their observed pairs; otherwise all are equally likely.
     """
 

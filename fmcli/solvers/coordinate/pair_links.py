@@ -44,7 +44,7 @@ class PairLinks:
 
     @staticmethod
     def bytes_needed(count: int) -> int:
-        """Return the bytes of the links of so many pairs while they are made."""
+        """Return the bytes of the links of a number of pairs while they are made."""
         return count * (2 * (np.dtype(np.int32).itemsize + REAL_TYPE.itemsize) + 4 * np.dtype(np.int64).itemsize)
 
     @property

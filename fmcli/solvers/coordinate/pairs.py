@@ -32,7 +32,7 @@ class AllPairsDescent(CoordinateDescent):
 
     @staticmethod
     def needed(model: Model, sides: Sides, pairs: int, threads: int, epochs: int) -> int:
-        """Return bytes that the descent on so many pairs takes, with its parts."""
+        """Return bytes that the descent on a number of pairs takes, with its parts."""
         parts = sides.parts()
         return (
             CoordinateDescent.bytes_needed(model, parts, threads, epochs)
