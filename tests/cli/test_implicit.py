@@ -377,6 +377,30 @@ def test_rankings_of_later_pairs_leave_out_those_of_training(run, log, tmp_path,
     assert "warning" not in run.ok("evaluate", "--over", "others.csv", model, unknown).stderr
 
 
+def test_items_of_which_the_model_knows_nothing_rank_last(run, log, tmp_path, rng):
+    """As `recommend` leaves them out, no user gets them; a user who wants one is a miss."""
+    run.ok("train", *SHORT, "-o", "m.fm", log)
+    played = {tuple(line.split(",")) for line in log.read_text().splitlines()[1:]}
+    later = [(u, i) for u, i in plays(rng) if (f"u{u}", f"f{i}") not in played]
+    table(tmp_path / "films.csv", [(i,) for i in range(ITEMS)], "film", "f{}")
+    table(tmp_path / "more.csv", [(i,) for i in range(ITEMS + 20)], "film", "f{}")
+    table(tmp_path / "later.csv", later)
+    table(tmp_path / "new.csv", [(u, ITEMS + u) for u in range(20)])
+
+    def figures_of(over, rows):
+        done = run.ok("evaluate", "--json", "-x", "recall@5", "-x", "mrr", "--over", over, "m.fm", rows)
+        return json.loads(done.stdout)["metrics"], done.stderr
+
+    known, of_known = figures_of("films.csv", "later.csv")
+    assert figures_of("more.csv", "later.csv")[0] == known
+    assert known["recall@5"] > 0.2
+    misses, of_new = figures_of("more.csv", "new.csv")
+    assert misses["recall@5"] == 0
+    assert 1 / (ITEMS + 20) < misses["mrr"] < 1 / (ITEMS - 9)
+    assert "20 items without a feature that the model knows, ranked last" in of_new
+    assert "ranked last" not in of_known
+
+
 def test_models_of_other_rows_know_no_users(run, log, tmp_path):
     rows = table(
         tmp_path / "rows.csv", [(u, i, 1 + i % 2) for u in range(9) for i in range(9)], "user,film,stars", "u{},f{},{}"

@@ -133,7 +133,10 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
         log.line(f"{request.model}: all pairs are scored one by one, because {found.reason}")
     seen = f", without {counted(found.seen, 'seen pair')}" if found.seen else ""
     left_out = f"; left out {counted(found.without, 'user')} without a relevant item" if found.without else ""
-    log.line(f"{counted(found.users, 'user')}, {counted(found.items, 'item')}{seen}{left_out}")
+    last = f"; {counted(found.unknown, 'item')} without a feature that the model knows, ranked last"
+    log.line(
+        f"{counted(found.users, 'user')}, {counted(found.items, 'item')}{seen}{left_out}{last if found.unknown else ''}"
+    )
     figures = {"users": found.users, "users_without": found.without, "items": found.items, "pairs_seen": found.seen}
     return Result(scorer.labels, counts, found.figures, None, rankings=figures)
 

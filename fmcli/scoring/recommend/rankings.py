@@ -36,6 +36,8 @@ from fmcli.system.parallel import in_turn
 
 # The number of pairs whose fast scores are compared at a time.
 FAST_PAIRS = 1 << 20
+# The score of items that rank last.
+LEAST = np.finfo(np.float32).min
 
 Numbers = NDArray[np.int64]
 
@@ -64,6 +66,7 @@ class Rankings:
     users : the number of users.
     without : the number of users without a relevant item, who are left out.
     items : the number of items.
+    unknown : how many of them rank last, because the model knows none of their features.
     seen : the number of pairs that were left out.
     unmatched : the inputs of seen rows that contain no known pair of a user and an item.
     reason : why all pairs were scored one by one; empty: they were not.
@@ -73,6 +76,7 @@ class Rankings:
     users: int
     without: int
     items: int
+    unknown: int
     seen: int
     unmatched: list[str]
     reason: str
@@ -424,11 +428,15 @@ def ranked(
     scorer : what scores pairs; None: the score of an item is its `popularity`, whoever the user is.
     """
     users, items = pairs.contexts.rows, pairs.items.rows
+    last = np.zeros(items, dtype=np.bool_)
     if scorer is None:
         assert popularity is not None
         scores, exact_scores, reason = of_popularity(popularity)
     else:
         scores, exact_scores, reason = of_scorer(scorer, pairs.items)
+        if scorer.known is not None:
+            last = np.diff(pairs.items.indptr) == 0
+            scores, exact_scores = ranked_last(scores, exact_scores, last)
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
     seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
     seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
@@ -459,7 +467,7 @@ def ranked(
     each = (OfGroups.concatenated(several) for several in zip(*found, strict=True))
     figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
     unmatched = [name_of(path) for path, found in pairs.seen.items() if not found.size]
-    return Rankings(figures, users, sum(without), items, sum(left_out), unmatched, reason)
+    return Rankings(figures, users, sum(without), items, int(last.sum()), sum(left_out), unmatched, reason)
 
 
 def of_scorer(scorer: Scorer, items: Dataset) -> tuple[PairScores, ExactScores, str]:
@@ -468,6 +476,30 @@ def of_scorer(scorer: Scorer, items: Dataset) -> tuple[PairScores, ExactScores, 
     of_items[items.index] = True
     scores, reason = pair_scores(scorer, items, of_items)
     return scores, lambda contexts, one, other: scored(scorer, united(contexts, items, one, other)).order, reason
+
+
+class RankedLast:
+    """The scores of pairs, by which some items (items) rank last."""
+
+    def __init__(self, scores: PairScores, last: NDArray[np.bool_]) -> None:
+        self.scores, self.last = scores, last
+
+    def each(self, contexts: Dataset) -> Iterator[tuple[int, NDArray[np.float32], Floats]]:
+        for first, score, error in self.scores.each(contexts):
+            score[:, self.last[first : first + score.shape[1]]] = LEAST
+            yield first, score, error
+
+
+def ranked_last(
+    scores: PairScores, exact_scores: ExactScores, last: NDArray[np.bool_]
+) -> tuple[PairScores, ExactScores]:
+    """Return the scores of pairs, by which some items (items) rank last: `recommend` leaves these out, but a relevant
+    one among them is a miss."""
+    if not last.any():
+        return scores, exact_scores
+    return RankedLast(scores, last), lambda contexts, one, other: np.where(
+        last[other], LEAST, exact_scores(contexts, one, other)
+    )
 
 
 class PopularScores:
