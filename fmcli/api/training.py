@@ -19,9 +19,7 @@ from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import split, with_parameters
 from fmcli.api.recording import LOG, Callback, Recording, report
-from fmcli.api.rows import (
-    is_labeled,
-)
+from fmcli.api.rows import is_labeled
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
 from fmcli.choosing.cross_validation import FoldTraining

@@ -13,11 +13,7 @@ from fmcli.api.model import Model
 from fmcli.api.parameters import listed, split, with_parameters
 from fmcli.api.recording import LOG
 from fmcli.api.rows import as_data, form_of
-from fmcli.api.training import (
-    alternatives_of,
-    check_choices,
-    trained_model,
-)
+from fmcli.api.training import alternatives_of, check_choices, trained_model
 from fmcli.api.values import path_of, value_of
 from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.request import SearchRequest

@@ -12,19 +12,7 @@ from typing import Any
 
 from fmcli.base.finite import finite
 from fmcli.base.json_files import check_file, parse
-from fmcli.base.rules import (
-    BOOLEAN,
-    COUNT,
-    MEASURE,
-    NAME_LIST,
-    TABLE,
-    TEXT,
-    fault,
-    list_of,
-    null_or,
-    one_of,
-    within,
-)
+from fmcli.base.rules import BOOLEAN, COUNT, MEASURE, NAME_LIST, TABLE, TEXT, fault, list_of, null_or, one_of, within
 from fmcli.choosing.candidates import TrialRecord, TrialResult
 from fmcli.errors import BadInputError, BusyError, OutputError, UsageError
 from fmcli.training.checkpoint import differences, different

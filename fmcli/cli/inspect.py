@@ -10,11 +10,7 @@ from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.figures import as_json, section
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import (
-    SectionCommand,
-    given,
-    option,
-)
+from fmcli.cli.options import SectionCommand, given, option
 from fmcli.cli.output import Log, write_report
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes

@@ -16,18 +16,9 @@ from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import (
-    SectionCommand,
-    check_last,
-    given,
-    option,
-    share,
-)
+from fmcli.cli.options import SectionCommand, check_last, given, option, share
 from fmcli.cli.output import Log, open_sink, seconds
-from fmcli.cli.relations import (
-    check_model,
-    parse_relations,
-)
+from fmcli.cli.relations import check_model, parse_relations
 from fmcli.errors import UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass

@@ -12,11 +12,7 @@ from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.flags import flag_of
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import (
-    SectionCommand,
-    given,
-    option,
-)
+from fmcli.cli.options import SectionCommand, given, option
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.predict import IDS, in_words, log_model, log_warnings
 from fmcli.cli.relations import names_option

@@ -12,9 +12,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.errors import UsageError
 from fmcli.export.in_unit import UNIT, in_unit
-from fmcli.model_file.check import (
-    FEATURES,
-)
+from fmcli.model_file.check import FEATURES
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer

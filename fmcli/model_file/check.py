@@ -16,19 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
-from fmcli.base.rules import (
-    BOOLEAN,
-    COUNT,
-    MOST_COUNT,
-    NAME_LIST,
-    TABLE,
-    TEXT,
-    Rule,
-    is_number,
-    null_or,
-    quoted,
-    whole,
-)
+from fmcli.base.rules import BOOLEAN, COUNT, MOST_COUNT, NAME_LIST, TABLE, TEXT, Rule, is_number, null_or, quoted, whole
 from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels

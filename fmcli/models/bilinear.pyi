@@ -1,15 +1,5 @@
 from fmcli.models.model import ColumnModel
 
-class Bilinear(ColumnModel):
-    def __init__(
-        self,
-        features: int,
-        outputs: int,
-        *,
-        rank: int,
-        split_index: int | None = None,
-        bias: bool = True,
-        linear: bool = True,
-    ) -> None: ...
+class Bilinear(ColumnModel): ...
 
 def where(group: int) -> str: ...

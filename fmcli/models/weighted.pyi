@@ -1,10 +1,8 @@
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.models.layout import BlockLayout
 from fmcli.models.model import ColumnModel
 
 class Beta(NamedTuple):
@@ -16,7 +14,4 @@ class Beta(NamedTuple):
     def fitted(self) -> bool: ...
     def fill(self, beta: NDArray[Any], generator: np.random.Generator) -> None: ...
 
-class Weighted(ColumnModel):
-    def __init__(
-        self, features: int, outputs: int, layout: Sequence[BlockLayout], beta: Beta | None = None
-    ) -> None: ...
+class Weighted(ColumnModel): ...

@@ -28,14 +28,7 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
 from fmcli.scoring.lists import list_metric
-from fmcli.scoring.metrics import (
-    Outcome,
-    allowed,
-    check,
-    measure,
-    metric_of,
-    need_groups,
-)
+from fmcli.scoring.metrics import Outcome, allowed, check, measure, metric_of, need_groups
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.scores import mean_loss

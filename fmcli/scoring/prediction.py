@@ -19,9 +19,7 @@ from fmcli.data.text.faults import BadLines
 from fmcli.data.text.formats import Stream
 from fmcli.data.text.line_counter import LineCounter
 from fmcli.data.text.sources import Gaps, Input, table_in
-from fmcli.model_file.check import (
-    MOST_FEATURES,
-)
+from fmcli.model_file.check import MOST_FEATURES
 from fmcli.records import dataclass
 from fmcli.scoring.extra_outputs import NOTHING, ExtraOutputs
 from fmcli.scoring.scorer import OutputType, Scorer

@@ -24,11 +24,7 @@ from fmcli.data.text.sources import name_of
 from fmcli.data.transform import Transform
 from fmcli.errors import LEAVE_OUT, BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES
-from fmcli.model_file.check import (
-    check_array,
-    check_arrays,
-    check_entries,
-)
+from fmcli.model_file.check import check_array, check_arrays, check_entries
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.known_pairs import KnownPairs, saved_pairs
 from fmcli.model_file.state import as_kept, draw_name, drawn_names

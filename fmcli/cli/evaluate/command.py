@@ -16,12 +16,7 @@ from fmcli.cli.evaluate.report import report
 from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import (
-    SectionCommand,
-    given,
-    not_negative,
-    option,
-)
+from fmcli.cli.options import SectionCommand, given, not_negative, option
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.relations import parse_relations
 from fmcli.errors import NotMetError, UsageError

@@ -9,13 +9,7 @@ from fmcli.cli.files import InputFile, TableOfColumn, check_files
 from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.relations import names_option, once_each
-from fmcli.cli.rows.prepared import (
-    TABLE,
-    log_written,
-    output_option,
-    seed_option,
-    written_to,
-)
+from fmcli.cli.rows.prepared import TABLE, log_written, output_option, seed_option, written_to
 from fmcli.errors import UsageError
 from fmcli.registry.choices import Choices
 from fmcli.training.setup.named_columns import form_of

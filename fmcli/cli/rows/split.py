@@ -12,13 +12,7 @@ from fmcli.cli.choices import with_choices
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import SectionCommand, gathered, given, option
-from fmcli.cli.rows.prepared import (
-    TABLE,
-    check_twice,
-    log_written,
-    seed_option,
-    written_to,
-)
+from fmcli.cli.rows.prepared import TABLE, check_twice, log_written, seed_option, written_to
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices

@@ -9,11 +9,7 @@ from fmcli.choosing.fitting import Events, OnEpoch
 from fmcli.choosing.request import SearchResult
 from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log
-from fmcli.cli.train.log import (
-    log_best_epoch,
-    log_plan,
-    log_refitted,
-)
+from fmcli.cli.train.log import log_best_epoch, log_plan, log_refitted
 from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.start import start_event
 from fmcli.cli.train.tries import log_comparison, log_quick_search, log_trials

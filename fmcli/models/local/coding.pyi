@@ -2,7 +2,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 class Coding:
-    def __init__(self, most: int, strength: float) -> None: ...
     @property
     def most(self) -> int: ...
     @property

@@ -1,5 +1,4 @@
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,21 +8,6 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import ColumnModel
 
 class LLFM(ColumnModel):
-    def __init__(
-        self,
-        features: int,
-        outputs: int,
-        *,
-        rank: int,
-        bias: bool = True,
-        linear: bool = True,
-        anchors: int = 10,
-        neighbours: int = 5,
-        coding_c: float = 1.0,
-        lc: float = 0.4,
-        llfm_variant: Literal["do", "apl", "jo"] = "jo",
-        anchor_rate: float = 0.01,
-    ) -> None: ...
     @property
     def learned(self) -> bool: ...
     @property

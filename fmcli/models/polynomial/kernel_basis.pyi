@@ -14,18 +14,6 @@ VALUE: str
 def distinct_rows(data: Dataset, rows: NDArray[np.int32]) -> NDArray[np.int32]: ...
 
 class KernelBasis(Model):
-    def __init__(
-        self,
-        features: int,
-        outputs: int,
-        *,
-        rank: int,
-        basis: Literal["random", "nystrom"] = "nystrom",
-        kernel: Literal["poly", "anova"] = "poly",
-        coef0: float = 1.0,
-        order: int = 2,
-        linear: bool = True,
-    ) -> None: ...
     @property
     def rank(self) -> int: ...
     @property
