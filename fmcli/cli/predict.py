@@ -26,7 +26,7 @@ from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.extra_outputs import ExtraOutputs
-from fmcli.text import counted
+from fmcli.text import counted, figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -445,8 +445,8 @@ def in_words(counts: Counts, bad: BadLines) -> list[str]:
     """Return how many rows were scored, and what else there was."""
     found = [counted(counts.rows, "row")]
     if counts.unseen:
-        share = f"{100 * counts.unseen / counts.nonzeros:.2g} %"
-        found.append(f"{counts.unseen:,} of {counted(counts.nonzeros, 'non-zero')} unseen ({share})")
+        share = figure(100 * counts.unseen / counts.nonzeros, 2)
+        found.append(f"{counts.unseen:,} of {counted(counts.nonzeros, 'non-zero')} unseen ({share} %)")
     if counts.comments:
         found.append(counted(counts.comments, "comment"))
     if bad.skip:

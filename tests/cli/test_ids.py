@@ -261,12 +261,12 @@ def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
     (tmp_path / "t").write_text(rows(int, count=100))
     (tmp_path / "v").write_text(rows(int, seed=2, count=100) + "1 77:1\n0 77:1\n")
     done = run("train", "--min-count", "1000", "-e", "1", "-v", "v", "-o", "m", "t")
-    assert "0 features occur in 1,000 training rows or more; all others are dropped" in done.stderr
+    assert "0 features in 1,000 training rows or more; all others are dropped" in done.stderr
     run.ok("train", "--min-count", "1", "-q", "-e", "1", "-o", "one", "t")
     run.ok("train", "-q", "-e", "1", "-o", "none", "t")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "none").read_bytes()
     done = run("train", "--min-count", "60", "--holdout", "0.5", "-e", "1", "-o", "m", "t")
-    assert "0 features occur in 60 training rows or more" in done.stderr
+    assert "0 features in 60 training rows or more" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ def test_unseen_features_count_and_do_not_score(run, adult_model):
     assert first == second
     assert "2 rows, 2 of 4 non-zeros unseen (50 %)" in done.stderr
     assert "warning" not in done.stderr
+    done = run("predict", "--raw", adult_model, input=b"1 100000:5\n")
+    assert "1 row, 1 of 1 non-zero unseen (100 %)" in done.stderr
     done = run("predict", "--raw", adult_model, input=b"1 7777:1 8888:1 3:1\n")
     assert "warning: 67 % of the non-zeros did not occur in training" in done.stderr
 

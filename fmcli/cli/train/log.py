@@ -283,8 +283,8 @@ def rare_features(plan: Plan) -> str:
     others, least = int(plan.seen.sum()), plan.settings.min_count
     if plan.settings.share_rare:
         shares = plan.data.numbering is not None and bool(plan.seen[-1])
-        return f"{others - shares:,} features occur in {least:,} training rows or more; all others share a column"
-    return f"{others:,} features occur in {least:,} training rows or more; all others are dropped"
+        return f"{counted(others - shares, 'feature')} in {least:,} training rows or more; all others share a column"
+    return f"{counted(others, 'feature')} in {least:,} training rows or more; all others are dropped"
 
 
 def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
