@@ -16,7 +16,7 @@ from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalog import catalog
 from fmcli.registry.entry import Trial
 from fmcli.registry.kinds import ValueKind
-from fmcli.registry.losses import LOSSES
+from fmcli.registry.losses import LABELS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import Option
 from fmcli.registry.solvers import SOLVERS
@@ -24,11 +24,6 @@ from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 PACKAGE = Path(__file__).resolve().parent.parent / "fmcli"
 GUIDE, KEYWORDS = PACKAGE / "guide", PACKAGE / "api" / "keywords.py"
-LABELS = {
-    **{"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"},
-    "order": "numbers, in groups",
-    "levels": "integers",
-}
 
 
 def code(words: Iterable[str]) -> str:
@@ -66,14 +61,18 @@ def metrics() -> Iterator[str]:
     fits = {name: [loss for loss in LOSSES if name in allowed(loss)] for name in METRICS}
     yield from table(
         ["metric `-x`", "losses", "definition"],
-        ([f"`{metric.name}`", shortly(fits[metric.name], LOSSES), metric.help] for metric in METRICS.values()),
+        ([f"`{metric.name}`", shortly(fits[metric.name]), metric.help] for metric in METRICS.values()),
     )
 
 
-def shortly(some: Collection[str], every: Iterable[str]) -> str:
-    """Some names as code, or those that are missing if they are fewer."""
-    missing = [name for name in every if name not in some]
-    return code(some) if len(some) <= len(missing) else f"all but {code(missing)}"
+def shortly(some: Collection[str]) -> str:
+    """Some losses as code; all losses for two values in words, and all but one loss by the missing loss."""
+    missing, binary = set(LOSSES) - set(some), [loss.name for loss in LOSSES.values() if loss.task == "binary"]
+    if len(missing) == 1:
+        return f"all but {code(missing)}"
+    if not set(binary) <= set(some):
+        return code(some)
+    return ", ".join(filter(None, [LABELS["binary"], code(name for name in some if name not in binary)]))
 
 
 def spellings() -> Iterator[str]:

@@ -14,6 +14,7 @@ from fmcli.cli.logging import LOGGING
 from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.output import write_report
 from fmcli.registry.choices import Choices, spelled
+from fmcli.registry.losses import LABELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.words import notes
 
@@ -70,7 +71,8 @@ def described(piece: dict[str, Any]) -> Iterator[str]:
     yield from wrapped(f"{piece['name']}: {piece['help']}", columns())
     yield ""
     solvers = [f"{name} (default)" if name == piece.get("solver") else name for name in piece.get("solvers", ())]
-    facts = {"Solvers": solvers, "Losses": piece.get("losses", ()), "Labels": filter(None, [piece.get("labels")])}
+    labels = [LABELS[piece["labels"]]] if "labels" in piece else []
+    facts = {"Solvers": solvers, "Losses": piece.get("losses", ()), "Labels": labels}
     for title, names in facts.items():
         if listed := ", ".join(names):
             yield from entry(title, listed, "")

@@ -22,6 +22,12 @@ TWO_VALUES, OTHERS = "logistic", "squared"
 CLIPPED_LOSS = "squared"
 # The loss of models that are solved in closed form.
 CLOSED_FORM_LOSS = "squared"
+# The tasks of losses, in the words of users: what labels are.
+LABELS = {
+    **{"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"},
+    "order": "numbers, in groups",
+    "levels": "integers",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """fmcli models: the registry as a table, and the supported combinations."""
 
 import json
+import re
 
 import pytest
 from forks import at_the_end
@@ -79,6 +80,7 @@ def test_a_model_is_described_with_its_defaults_by_solver(run):
     assert "learning_rate_w" not in piece["defaults"]["sgd"]  # it is --learning-rate
     for name in ("kernel-basis", "ftrl", "huber"):
         assert run("models", name).stdout.decode().startswith(f"{name}: ")
+    assert re.search(r"Labels +integers\n", run("models", "ordinal").stdout.decode())
     done = run("models", "ffn")
     assert (done.returncode, "did you mean" in done.stderr) == (2, True)
 
