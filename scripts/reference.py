@@ -103,13 +103,17 @@ def tries() -> Iterator[str]:
             found.setdefault((f"--{name.replace('_', '-')}", trial), []).append(entry.name)
     yield from table(
         ["solver or kind", "values tried", "standard errors to win"],
-        ([code(names), f"`{flag}` {values_of(trial)}", margins_of(trial)] for (flag, trial), names in found.items()),
+        (
+            [code(names), f"`{flag}` {values_of(trial)}".rstrip(), margins_of(trial)]
+            for (flag, trial), names in found.items()
+        ),
     )
 
 
 def values_of(trial: Trial) -> str:
-    """The values of each path."""
-
+    """The values of each path; none of a switch, which is turned on."""
+    if trial.paths[0][0] is True:
+        return ""
     paths = (", ".join(str(Fraction(value).limit_denominator(1000)) for value in path) for path in trial.paths)
     return ("" if trial.absolute else "times ") + ", or else ".join(paths)
 

@@ -70,7 +70,7 @@ def test_options_are_chosen_by_short_chains_and_one_chain_of_all_rows_follows():
 
 
 def test_what_is_given_does_not_vary():
-    given = {"prior_shape": 5.0, "init_std": 0.1, "rank": 4}
+    given = {"pool_priors": False, "prior_shape": 5.0, "init_std": 0.1, "rank": 4}
     chosen, searched = choose(planned(given))
     assert not searched.values
     assert {name: chosen.spec.values[name] for name in given} == given
@@ -130,7 +130,7 @@ def test_a_sampler_is_compared_by_the_values_of_its_quick_search_once(monkeypatc
     assert searched == ["mcmc"]
     (trial,) = (one for one in found.trials if one.solver == "mcmc")
     assert trial.chosen
-    assert trial.options == {"init_std": chosen.spec.values["init_std"]}
+    assert trial.options == {name: chosen.spec.values[name] for name in ("pool_priors", "init_std")}
     assert trial.reached.epochs == SWEEPS
     assert not found.values
 

@@ -102,6 +102,7 @@ class CommonKeywords(TypedDict, total=False):
     prior_rate: float | None
     prior_rate_w: float | None
     mean_strength: float | None
+    pool_priors: bool | None
     bias_precision: float | None
     batch_size: int | None
     round_size: int | None

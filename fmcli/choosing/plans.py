@@ -169,6 +169,12 @@ def terms_of(plan: Plan) -> dict[str, bool]:
     }
 
 
+def may_pool(plan: Plan) -> bool:
+    """Return whether features have priors by field, of several fields, in place of groups that a user has named."""
+    groups = plan.source.fields
+    return groups is not None and len(groups.numbers) > 1 and plan.transform.groups is None
+
+
 def choices_of(spec: Spec) -> dict[str, Any]:
     """Return what a search can choose of a run of a kind: the solver, and the options."""
     return {SOLVER: spec.solver, **{name: value for name, value in spec.values.items() if name in OPTIONS}}

@@ -19,6 +19,7 @@ from fmcli.choosing.plans import (
     chosen_values,
     fold_plans,
     is_free,
+    may_pool,
     number_of_folds,
     terms_of,
     thinned,
@@ -27,6 +28,7 @@ from fmcli.choosing.runs import SLOWER, FoldFit, LateError, Room
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import POOLED
 from fmcli.registry.specs import SOLVER
 from fmcli.system.allocator import return_freed_memory
 from fmcli.training.planning import Plan, no_readings, of_run, read_as, with_options
@@ -317,12 +319,12 @@ def refit_epochs_of(best: Candidate, most: int) -> int | None:
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
     """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
-    linear weights, or of factors, need some."""
+    linear weights, of factors, or of priors by field, need some."""
     spec, terms = plan.spec, terms_of(plan)
     kind = MODELS[spec.model].tries
     for option, trial in {**kind, **spec.solver_entry.tries, **kind}.items():  # options of the kind first
-        has_terms = option in choices_of(spec) and terms.get(option[-2:], True)
-        if has_terms and is_free(plan.settings.spec, option):
+        acts = option in choices_of(spec) and terms.get(option[-2:], True) and (option != POOLED or may_pool(plan))
+        if acts and is_free(plan.settings.spec, option):
             yield option, trial
 
 

@@ -48,4 +48,8 @@ def with_flags(error: FmcliError) -> str:
 def option_words(options: Mapping[str, Any]) -> list[str]:
     """Return options as the words of a command line."""
     flags = {name: OPTIONS[name].flags[0] if OPTIONS[name].flags else OPTIONS[name].flag for name in options}
-    return [word for name, value in options.items() for word in (flags[name], value_word(value))]
+    words = [
+        [with_flag(name, value)] if isinstance(value, bool) else [flags[name], value_word(value)]
+        for name, value in options.items()
+    ]
+    return [word for of_option in words for word in of_option]

@@ -13,7 +13,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.row_choices import OF_TABLES
-from fmcli.registry.solvers import ALL_PAIRS_SOLVER, ROUNDS, SOLVERS
+from fmcli.registry.solvers import ALL_PAIRS_SOLVER, POOLED, ROUNDS, SOLVERS
 from fmcli.registry.specs import Spec
 
 # Conditions that modes exclude, besides choices -> their words, in which choices stand as {name}.
@@ -330,7 +330,10 @@ MODES = (
     Mode("class_weight", {"pos_weight": "both give weights to labels"}),
     Mode(
         "prior_groups",
-        {"hash_bits": "a column of hashed ids may have features of several groups"},
+        {
+            "hash_bits": "a column of hashed ids may have features of several groups",
+            POOLED: "both tell which features share a prior",
+        },
         needs=sampling("prior_groups", "tells which features share a prior"),
     ),
     Mode(

@@ -402,6 +402,13 @@ _OPTIONS = (
         low=0,
         open_low=True,
     ),
+    Option(
+        "pool_priors",
+        bool,
+        False,
+        "Let all features share a prior, instead of a prior for each field.",
+        "solver",
+    ),
     Option("bias_precision", float, 0.0, "Precision of the prior of the bias; 0: flat.", "solver", low=0),
     Option(
         "batch_size",

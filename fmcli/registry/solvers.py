@@ -18,6 +18,8 @@ DEFAULT_SOLVER = "adagrad"
 ALL_PAIRS_SOLVER = "cd"
 # The solver name of models solved in closed form.
 CLOSED_FORM = "closed-form"
+# The option by which all features share a prior.
+POOLED = "pool_priors"
 # The ways in which solvers train on a cluster.
 ROUNDS, GRADIENTS = "rounds", "gradients"
 # The trainer of all stochastic solvers.
@@ -100,8 +102,14 @@ _STRONGER = {"l2": Trial(((10, 100),))}
 _MORE_FACTORS = {"rank": Trial(((2,),))}
 # A large shape keeps the factors of rare features small, which else fit noise: the RMSE of planted counts and of their
 # logarithms falls by 2 to 5 %, but ratings need the usual one. From a large start, a chain may first fit noise; from a
-# small one, it may stay near a linear model for many sweeps.
-_OF_SAMPLES = {"prior_shape": Trial(((10,),)), "init_std": Trial(((1 / 8,), (2,))), "rank": Trial(((2,),))}
+# small one, it may stay near a linear model for many sweeps. Small fields have too few features for priors of their
+# own.
+_OF_SAMPLES = {
+    POOLED: Trial(((True,),), absolute=True),
+    "prior_shape": Trial(((10,),)),
+    "init_std": Trial(((1 / 8,), (2,))),
+    "rank": Trial(((2,),)),
+}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions from which the noise and the priors of parameters are drawn.
@@ -210,7 +218,7 @@ _SOLVERS = (
         "mcmc",
         "Gibbs sampling: draws from the posterior distribution, whose predictions are averaged; nothing to tune.",
         "fmcli.solvers.gibbs.trainer:GibbsTrainer",
-        ("burn_in", "draws", *HYPERPRIORS),
+        ("burn_in", "draws", *HYPERPRIORS, POOLED),
         {"epochs": 300, "l2": 0.0, "init_std": START_OF_SAMPLES},
         tries=_OF_SAMPLES,
         cost=2.0,

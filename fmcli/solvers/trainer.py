@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from fmcli.base.state_dict import require_names
 from fmcli.data.dataset import Dataset
+from fmcli.data.fields import Counted
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
+from fmcli.registry.solvers import POOLED
 from fmcli.registry.specs import Spec
 from fmcli.solvers.new_features import NewFeatures
 
@@ -105,6 +107,11 @@ class Task:
     def rows(self) -> NDArray[np.int32]:
         """The indices of the rows to train on."""
         return self.source.rows
+
+    @property
+    def groups(self) -> Counted | None:
+        """The groups of features, each with a prior of its own, for a solver that samples; None: all share one."""
+        return None if self.spec.values[POOLED] else self.source.fields
 
     @property
     def all_rows(self) -> bool:

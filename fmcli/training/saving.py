@@ -93,7 +93,7 @@ def file_of(
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
         **(beside := stacked(trained.beside)),
-        **({PRIOR_GROUPS: group_numbers(plan.source.fields)} if PRIORS in beside else {}),
+        **({PRIOR_GROUPS: group_numbers(plan.task.groups)} if PRIORS in beside else {}),
         **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
         **known_pairs(plan),
     }

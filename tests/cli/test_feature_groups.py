@@ -78,6 +78,30 @@ def test_groups_of_a_file_are_as_fields(train, files):
     assert parameters(train("rows.libsvm", "--meta", "lines")) == parameters(by_field)
 
 
+def test_pooled_priors_are_those_of_rows_without_fields(train, files):
+    pooled, together = train("rows.ffm", "--pool-priors", model="pooled"), train("rows.libsvm", model="together")
+    assert parameters(pooled) == parameters(together) != parameters(train("rows.ffm"))
+    assert pooled.tensors["prior_groups"].tolist() == [-1]
+    updates = [("-i", "pooled"), ("-i", "pooled", "--no-pool-priors"), ("-i", "together")]
+    kept, by_field, same = (
+        train(rows, *options) for rows, options in zip(("rows.ffm", "rows.ffm", "rows.libsvm"), updates, strict=True)
+    )
+    assert parameters(kept) == parameters(same) != parameters(by_field)
+
+
+def test_new_features_are_drawn_from_pooled_priors(run, train, files):
+    new = {"ffm": f"1 3:{USERS + FILMS}:1 7:{USERS}:1\n", "libsvm": f"1 {USERS + FILMS}:1 {USERS}:1\n"}
+    for form, text in new.items():
+        (files / f"new.{form}").write_text(text)
+        train(f"rows.{form}", *["--pool-priors"] * (form == "ffm"), model=form)
+    found = [
+        train(f"new.{form}", "-i", form, "--only-new", "--burn-in", "3", model=f"new-{form}", solver=()) for form in new
+    ]
+    assert parameters(found[0]) == parameters(found[1])
+    log = run.ok("train", "-i", "ffm", "--only-new", "-o", "m", "new.ffm").stderr
+    assert "\npriors: one for all features\n" in log
+
+
 def test_fields_of_a_model_remain_beside_groups(train, files):
     (files / "odd").write_text("".join(f"{feature % 2}\n" for feature in range(USERS + FILMS)))
     by_field, by_file = (train("rows.ffm", "-m", "ffm", *groups) for groups in ((), ("--prior-groups", "odd")))
@@ -206,6 +230,14 @@ def test_bad_files(train, files, text, message):
 def test_refusals(run, files, options, status, message):
     done = run("train", *instead(["--prior-groups", "lines"], *options), "rows.libsvm")
     assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+
+
+def test_pooled_priors_of_groups_or_without_priors_are_refused(run, train, files):
+    error = train("rows.ffm", "--pool-priors", "--prior-groups", "lines", status=2)
+    assert "--prior-groups and --pool-priors cannot be combined: both tell which features share a prior" in error
+    assert "--pool-priors" in run.fails(2, "train", "-s", "cd", "--pool-priors", "-o", "m", "rows.ffm").stderr
+    train("rows.ffm", "--pool-priors", model="pooled")
+    assert "cannot be combined" in train("rows.ffm", "-i", "pooled", "--prior-groups", "lines", status=2)
 
 
 def test_help_shows_the_option_only_with_mcmc(run):

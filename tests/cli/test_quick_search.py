@@ -3,6 +3,7 @@
 import re
 import time
 
+import numpy as np
 import pytest
 from inprocess import instead
 
@@ -67,3 +68,29 @@ def test_the_other_name_of_the_option_is_accepted_and_not_listed(run, rows, tmp_
     with pytest.raises(ValueError, match="quick_search is given twice"):
         fmcli.train(str(tmp_path / rows), look=False, quick_search=True)
     assert FMRegressor(look=False).get_params()["quick_search"] is False
+
+
+@pytest.fixture
+def small_fields(rng, tmp_path):
+    """Rows with a feature of each of 30 fields, which have 5 to 20 features of equal variance: too few for a prior."""
+    sizes, rows, rank = rng.integers(5, 21, size=30), 1_500, 4
+    begins, features = np.cumsum(sizes) - sizes, sizes.sum()
+    ids = begins + rng.integers(sizes, size=(rows, len(sizes)))
+    factors, weights = rng.normal(0, 0.25, size=(features, rank)), rng.normal(0, 0.3, size=features)
+    squares = (factors[ids].sum(axis=1) ** 2 - (factors[ids] ** 2).sum(axis=1)).sum(axis=1)
+    label = weights[ids].sum(axis=1) + squares / 2 + rng.normal(size=rows)
+    with (tmp_path / "fields").open("w") as file:
+        for y, row in zip(label, ids, strict=True):
+            file.write(f"{y:.4f} {' '.join(f'{field}:{one}:1' for field, one in enumerate(row))}\n")
+    (tmp_path / "groups").write_text("".join(f"{feature % 2}\n" for feature in range(features)))
+    return "fields"
+
+
+def test_priors_of_many_small_fields_are_pooled(run, small_fields):
+    train = ("train", "-s", "mcmc", "--quick-search", "-e", "120")
+    log = run.ok(*train, "-o", "m", small_fields).stderr
+    assert re.search(r"^tried --pool-priors: rmse [\d.]+ against [\d.]+; using it$", log, re.MULTILINE)
+    assert "\npriors: one for all features\n" in log
+    assert "\npriors: one for all features\n" in run.ok("train", "-i", "m", "-e", "1", "-o", "n", small_fields).stderr
+    for given in (["--no-pool-priors"], ["--prior-groups", "groups"]):
+        assert "pool-priors" not in run.ok(*train, *given, "-o", "m", small_fields).stderr

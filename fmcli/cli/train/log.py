@@ -275,7 +275,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
         f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model averages {counted(kept, 'draw')} of the others "
         f"({human_bytes(kept_bytes(plan))}{', 16-bit numbers' if halved_names(plan) else ''})"
     )
-    log.line(f"priors: {groups_in_words(plan.source.fields, plan.settings)}")
+    log.line(f"priors: {groups_in_words(plan.task.groups, plan.settings)}")
 
 
 def rare_features(plan: Plan) -> str:

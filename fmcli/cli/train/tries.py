@@ -9,7 +9,7 @@ from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS, WORK_OF_CHAINS
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.cli.figures import section
-from fmcli.cli.flags import option_words
+from fmcli.cli.flags import option_words, with_flag
 from fmcli.cli.output import Log
 from fmcli.cli.train.log import short
 from fmcli.names import listing
@@ -89,10 +89,13 @@ def log_quick_search(log: Log, searched: SearchResult) -> None:
     for one in searched.values:
         before, value = figures_apart(one.before, one.found)
         runs = f"{one.folds} folds" if one.folds > 1 else f"{one.rows:,} of the rows" if one.rows else "all rows"
-        usual = "" if one.usual is None else f" with {short(one.usual)}"
+        usual = "" if one.usual is None or isinstance(one.usual, bool) else f" with {short(one.usual)}"
         log.detail(f"  {words_of(one.options)}: {one.metric} {value} against {before}{usual} ({runs})")
 
 
 def words_of(options: Mapping[str, Any]) -> str:
     """Return options as a user types them."""
-    return " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in options.items())
+    return " ".join(
+        with_flag(option, value) if isinstance(value, bool) else f"{CHOICES[option].flag} {short(value)}"
+        for option, value in options.items()
+    )

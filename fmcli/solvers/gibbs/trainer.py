@@ -28,7 +28,7 @@ def places_of_groups(task: Task) -> NDArray[np.int32] | None:
     """
     assert task.drawn is not None
     assert task.new_features is not None
-    ours, theirs = task.source.fields, task.drawn[PRIOR_GROUPS]
+    ours, theirs = task.groups, task.drawn[PRIOR_GROUPS]
     if theirs.tolist() == [NO_GROUP]:
         return None
     if ours is None:
@@ -46,7 +46,7 @@ class GibbsTrainer(MinimizingTrainer):
     minimizer = GibbsSampler
 
     def bytes_needed(self) -> int:
-        count = len(group_numbers(self.task.source.fields))
+        count = len(group_numbers(self.task.groups))
         return super().bytes_needed() + bytes_of_priors(self.task.model, count, self.task.spec.values["epochs"])
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
@@ -66,8 +66,7 @@ class GibbsTrainer(MinimizingTrainer):
                 f"{spec.solver} takes the weights of rows as precisions of their labels, which {spec.loss} labels do "
                 "not have; leave out the weights, or use another solver"
             )
-        of_rows = task.source.fields
-        fields, minimizer = None if of_rows is None else of_rows.place, GibbsSampler
+        fields, minimizer = None if task.groups is None else task.groups.place, GibbsSampler
         arguments: dict[str, Any] = {"seen": task.seen}
         if task.new_features is not None:
             fields, minimizer = places_of_groups(task), NewFeaturesSampler

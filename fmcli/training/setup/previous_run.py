@@ -11,7 +11,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.solvers import HYPERPRIORS, SOLVERS
+from fmcli.registry.solvers import HYPERPRIORS, POOLED, SOLVERS
 from fmcli.registry.specs import OF_SCHEDULE, REFINES, SCALE_LABELS, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -77,7 +77,8 @@ class PreviousRun:
         """
         sampled = SOLVERS[self.solver].is_sampler
         kind, solver = MODELS[self.model], SOLVERS[self.solver] if sampled else LEARNS_NEW
-        names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options, *(HYPERPRIORS if sampled else ())}
+        of_priors = (*HYPERPRIORS, POOLED) if sampled else ()
+        names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options, *of_priors}
         lasting = {name: self.options[name] for name in names if takes(name, self.model, solver.name, self.loss)}
         if sampled:
             return make_spec(self.model, solver.name, self.loss, {**lasting, **SWEEPS, **options})

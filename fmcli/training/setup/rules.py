@@ -21,6 +21,7 @@ from fmcli.registry.modes import (
     check_modes,
 )
 from fmcli.registry.row_choices import BALANCED as BALANCED_WEIGHTS
+from fmcli.registry.solvers import POOLED
 from fmcli.training.setup.chosen import draws_negatives, held_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         "min_count": (choices.min_count or 1) > 1,
         "hash_bits": settings.hash_bits,
         "norm": values["norm"],
+        POOLED: values.get(POOLED),
         "scale": values["scale"] != "none",
         OTHER_LOSS: choices.implicit and choices.loss and not draws_negatives(choices),
         ALL_PAIRS: choices.implicit and not draws_negatives(choices),
