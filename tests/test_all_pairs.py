@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from problems import build, parameters
+from problems import build, choices, parameters
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows, Sides
@@ -22,7 +22,7 @@ from fmcli.solvers.coordinate.trainer import CoordinateTrainer
 from fmcli.solvers.trainer import Observer, Task
 from reference import slow_descent, slow_models
 
-KINDS = [name for name, kind in MODELS.items() if kind.joins]
+KINDS = [name for name, kind in MODELS.items() if kind.pairs]
 CONTEXTS, ITEMS, OF_CONTEXTS, FEATURES = 7, 6, 12, 24
 ALPHA = 0.3
 
@@ -90,7 +90,7 @@ class Pairs:
 
 
 def allocated(kind, seed=1, rank=5, **options):
-    model = build(kind, FEATURES, rank=rank, **options)
+    model = build(kind, FEATURES, rank=rank, split_index=OF_CONTEXTS, **options)
     model.pack()
     model.allocate(0)
     rng = np.random.default_rng(seed)
@@ -114,7 +114,10 @@ def descent_of(model, pairs, weight, strength, penalty=None, threads=1):
 def scores(kind, model, pairs):
     """The scores of all pairs, by the definition of the kind."""
     params = {name: array.astype(float) for name, array in parameters(model).items()}
-    return np.array([[slow_models.score(kind, params, {**c, **i})[0] for i in pairs.items] for c in pairs.contexts])
+    known = choices(model)
+    return np.array(
+        [[slow_models.score(kind, params, {**c, **i}, known)[0] for i in pairs.items] for c in pairs.contexts]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,7 +161,7 @@ def test_each_step_is_that_of_all_pairs(monkeypatch, kind, ids, rank):
     total = weight.sum()
     penalty = {"l2_w": 0.02, "l2_v": 0.03}
     slow = slow_descent.Problem(
-        kind, model.layout, rows, label, weight / total, "squared", slow_models.Penalty(**penalty), {}
+        kind, model.layout, rows, label, weight / total, "squared", slow_models.Penalty(**penalty), choices(model)
     )
     before = parameters(model)
     expected = slow_descent.epoch(slow, before, FEATURES)
@@ -195,9 +198,10 @@ def test_the_objective_is_its_definition_and_never_rises(kind, power):
     loss = np.sum(pairs.weight * (1 - observed) ** 2) + ALPHA * np.sum(s**2)
     times = pairs.counts() ** power
     of_all = (len(pairs.context) + ALPHA * CONTEXTS * ITEMS) ** power
+    strengths = {"w": 0.1, "V": 0.2, "UV": 0.2}
     penalty = sum(
-        {"w": 0.1, "V": 0.2}[name] / 2 * np.sum(times * (end[name][0].reshape(FEATURES, -1) ** 2).sum(axis=1))
-        for name in end.keys() & {"w", "V"}
+        strengths[name] / 2 * np.sum(times * (end[name][0].reshape(FEATURES, -1) ** 2).sum(axis=1))
+        for name in end.keys() & strengths.keys()
     )
     penalty += 0.2 / 2 * of_all * np.sum(end["v0"] ** 2) if "v0" in end else 0
     double = 2 * pairs.weight.sum()

@@ -53,7 +53,8 @@ class ModelEntry(Entry):
     drawn_like : if not, a similar model that can be drawn; "": none.
     closed_form : whether it is solved in closed form, without a solver.
     joins : whether training rows may have relations: the class has `joined`. A kind with `unpenalized` leaves relations
-        to that kind.
+        to that kind, also for `pairs`.
+    pairs : whether observed pairs can train it: the class has `sides`.
     cost : the time of an epoch per nonzero and rank, relative to fm, measured on four sets.
     cost_with : solver -> a factor by which it takes longer than the costs of kind and solver say.
     compared_with : the solvers with which --auto compares it with other kinds.
@@ -75,6 +76,7 @@ class ModelEntry(Entry):
     drawn_like: str = ""
     closed_form: bool = False
     joins: bool = False
+    pairs: bool = False
     cost: float = 1.0
     cost_with: Mapping[str, float] = field(default_factory=dict)
     compared_with: tuple[str, ...] = ()
@@ -170,6 +172,7 @@ _MODELS = (
         "fmcli.models.linear:Linear",
         ("bias",),
         joins=True,
+        pairs=True,
         cost=5.0,
     ),
     ModelEntry(
@@ -195,6 +198,7 @@ _MODELS = (
         _FM,
         dense_solver=_BY_COLUMNS,
         joins=True,
+        pairs=True,
         compared_with=("adagrad", "mcmc"),
         tunes=_TUNED,
     ),
@@ -220,6 +224,7 @@ _MODELS = (
             _BY_COLUMNS: {"l2_v": per_row(15)},
         },
         joins=True,
+        pairs=True,
         tunes=_TUNED,
     ),
     ModelEntry(
@@ -369,6 +374,7 @@ _MODELS = (
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
+        pairs=True,
         cost=1.7,
         tunes=_TUNED,
     ),

@@ -161,8 +161,8 @@ def with_relations(spec: Spec) -> str:
 
 def with_all_pairs(spec: Spec) -> str:
     """Return why a run cannot learn from observed pairs; "" if it can."""
-    if not MODELS[spec.model].joins:
-        kinds = ", ".join(kind.name for kind in MODELS.values() if kind.joins)
+    if not MODELS[spec.model].pairs:
+        kinds = ", ".join(kind.name for kind in MODELS.values() if kind.pairs)
         return (
             f"{{implicit}} trains the models {kinds}, whose scores are products of users and items; choose one of them"
         )
@@ -233,6 +233,7 @@ MODES = (
             **dict.fromkeys(GROUP_PENALTIES, "all pairs have no such step"),
             "init_model": "an update knows the new pairs, and not all of them",
             "group_field": "groups are users",
+            "split_index": "the two groups are users and items",
             HOLDOUT_ROWS: "pairs are held out by user (use {holdout} FRACTION, last:FRACTION or time:COL:FRACTION)",
             SKIPPING: "every row counts",
         },

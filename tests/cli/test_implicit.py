@@ -303,7 +303,7 @@ def test_python_recommends_what_the_command_does(run, log, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:all rows of given get the same list")  # by linear
-@pytest.mark.parametrize("kind", ["linear", "fm", "shfm"])
+@pytest.mark.parametrize("kind", ["linear", "fm", "shfm", "bilinear"])
 def test_inner_products_of_vectors_order_items_as_recommend_does(run, log, tmp_path, kind):
     size = () if kind == "linear" else ("-k", "4")
     run.ok("train", *SIDES, *size, "-e", "8", "-m", kind, "-o", "m.fm", log)
@@ -510,7 +510,8 @@ REFUSED = {
     "loss": ([*SIDES, "--loss", "squared"], "observed pairs have no labels"),
     "without --implicit": (["--user", "user"], "--implicit"),
     "solver": ([*SIDES, "-s", "adagrad"], "needs -s cd"),
-    "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm"),
+    "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm, bilinear"),
+    "groups of bilinear": ([*SIDES, "-m", "bilinear", "--split-index", "9"], "the two groups are users and items"),
     "groups": ([*SIDES, "--holdout", "group:n:0.5"], "pairs are held out by user"),
     "group penalty": ([*SIDES, "--group-l1", "1"], "all pairs have no such step"),
     "neither": ([*SIDES, "--numeric", "n"], "'n' is neither of --user nor of --item"),

@@ -12,7 +12,7 @@ from fmcli.base.fields cimport summed
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport ColumnModel
+from fmcli.models.model cimport ColumnModel, Joined
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -145,6 +145,10 @@ cdef class Bilinear(ColumnModel):
             self.parameters, self.outputs,
             tuple_terms([Slot(factors, group, side) for side in range(2)], None, 1))
 
+    @property
+    def sides(self):
+        return TwoSides(self, within=False)
+
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return 2 * longest
 
@@ -218,6 +222,19 @@ cdef class Bilinear(ColumnModel):
         if v.block == self.pairs and self.side[v.row] != NEITHER:
             on_side = self.on_side(v)
             kernels.pairs_update_cache(&on_side, NULL, step, 0)
+
+
+cdef class TwoSides(Joined):
+    """The sums of the features on one side of a pair, which is one group, and their linear score."""
+
+    cdef Py_ssize_t size(self, Dataset data):
+        return (<Bilinear>self.model).sums_size() // 2
+
+    cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil:
+        cdef int pairs = (<Bilinear>self.model).pairs
+        cdef Factors v = self.model.factors(pairs, 0, output)
+        kernels.second_order(&v, x, NULL, NULL, sums)
+        return self.linear(pairs, x, output, common)
 
 
 def where(group):

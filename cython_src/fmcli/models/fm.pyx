@@ -150,14 +150,11 @@ cdef class SecondOrder(Weighted):
 cdef class JoinedPairs(Joined):
     """The sums of the factors in a part, and its score, for a model of second order without kernel weights."""
 
-    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
-        cdef int pairs = (<SecondOrder>self.model).pairs
-        cdef Factors w, v = self.model.factors(pairs, 0, output)
-        cdef double score = kernels.second_order(&v, x, NULL, NULL, sums)
-        if (<SecondOrder>self.model).linear:
-            w = self.model.weights(pairs, output)
-            score += kernels.linear(&w, x)
-        return score
+    cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil:
+        cdef int pairs = (<SecondOrder>self.model).pairs, constant = (<SecondOrder>self.model).constant_block
+        cdef Factors v = self.model.factors(pairs, 0, output)
+        return self.linear(pairs, x, output, common) + kernels.second_order(
+            &v, x, (<SecondOrder>self.model).single(constant, output) if common else NULL, NULL, sums)
 
 
 cdef class FM(SecondOrder):

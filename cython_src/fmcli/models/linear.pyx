@@ -64,6 +64,5 @@ cdef class Linear(ColumnModel):
 cdef class JoinedLinear(Joined):
     """The linear score of a part; there are no sums."""
 
-    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
-        cdef Factors w = self.model.weights(self.model.n_blocks - 1, output)
-        return kernels.linear(&w, x)
+    cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil:
+        return self.linear(self.model.n_blocks - 1, x, output, common)

@@ -3,7 +3,7 @@
 from fmcli.errors import UsageError
 
 from fmcli.base.types cimport (
-    Block, ColumnView, Sample, SampleStates, Scratch, SparseGradient, cache_in, real, scores_in)
+    Block, ColumnView, Factors, Sample, SampleStates, Scratch, SparseGradient, cache_in, real, scores_in)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport NO_BLOCK, SampleRun
 from fmcli.models.kernels cimport kernels
@@ -46,6 +46,11 @@ cdef class Model(Resumable):
     def joined(self):
         """The sums of parts of samples (Joined), if rows may have relations; otherwise None."""
         return None
+
+    @property
+    def sides(self):
+        """The sums of the two sides of a pair (Joined), if the score is a sum of products of these; otherwise None."""
+        return self.joined
 
     def update_needed(self, Py_ssize_t batch):
         """Return the bytes, besides gradients, that are kept for a batch of samples until their update."""
@@ -262,13 +267,26 @@ cdef class Joined:
     A part is a set of entries that samples share. The cache of a sample is the sum of the caches of its parts, and its
     score is the sum of the parts' own scores, of the terms that all samples have, and of the inner product of the
     caches of each pair of parts. So a part affects a sample like one feature of value 1, with the part's cache as
-    factors and its own score as the weight. RelatedSums and RelationRows depend on nothing else. A subclass defines
-    `part`.
+    factors and its own score as the weight. RelatedSums, RelationRows and AllPairs depend on nothing else. A subclass
+    defines `part`.
+
+    within : whether the features of a part interact with each other.
     """
 
-    def __init__(self, ColumnModel model not None):
-        self.model = model
+    def __init__(self, ColumnModel model not None, within=True):
+        self.model, self.within = model, within
 
-    # sums <- the cache of a part with the entries of x; returns its own score, without the terms that all samples have.
-    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+    # The number of a part's sums.
+    cdef Py_ssize_t size(self, Dataset data):
+        return self.model.cache_size(data)
+
+    # The linear score of a part, by the weights of a block, if it has some; with the bias if `common`.
+    cdef double linear(self, int block, const Sample* x, int output, bint common) noexcept nogil:
+        cdef double score = self.model.bias(output) if common else 0
+        cdef Factors w = self.model.weights(block, output)
+        return score if w.at == NULL else score + kernels.linear(&w, x)
+
+    # sums <- the cache of a part with the entries of x; returns its own score, with the terms that all samples have if
+    # `common`: it is as if the part had their features.
+    cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil:
         return 0

@@ -76,4 +76,4 @@ cdef class RelatedSums:
                 self.data.sample(i, &x)
                 for c in range(self.model.outputs):
                     at = c * self.table.rows + i
-                    self.own[at] = self.joined.part(&x, c, self.sums + at * self.table.lanes)
+                    self.own[at] = self.joined.part(&x, c, False, self.sums + at * self.table.lanes)

@@ -1,6 +1,6 @@
 // Kernels of coordinate descent on observed pairs and all pairs of two parts (AllPairs). The state of a part has its own
 // score t and, as its cache, its factors B. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv
-// + x dw.
+// + x dw, or by x dw alone if the features of a part do not interact.
 
 #include "fmcli/base/runs.h"
 #include "fmcli/solvers/coordinate/descent.inl"
@@ -53,7 +53,7 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const ptrdiff_t part = v.sample[i], end = pairs->begin[part + 1];
         const real* const B = cache_in(&parts, part, 0);
-        const real x = v.value[i];
+        const real x = v.value[i], within = pairs->within ? x : 0;
         real* const score = scores_of(*pairs, part);
         for (ptrdiff_t e = pairs->begin[part], stop; e < end; e = stop) {
             stop = e + PAIRS_AT_ONCE - n < end ? e + PAIRS_AT_ONCE - n : end;
@@ -78,7 +78,7 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
                 V own[N];  // the derivative without the other part
                 for (int m = 0; m < N; ++m) {
                     const ptrdiff_t f = v.at + at + m * width<V>;
-                    own[m] = x * (load<V>(B + f) - x * load<V>(row + f));
+                    own[m] = within * (load<V>(B + f) - x * load<V>(row + f));
                 }
                 for (ptrdiff_t p = 0; p < count; ++p) {
                     const real* const factors = cache_in(&parts, other[p], 0) + v.at + at;
@@ -95,15 +95,23 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
     if (n) add();
 }
 
-// The scores of the pairs of a feature's parts take a step; change[i] is that of the i-th part's own score.
-void observed_pairs_step(const ColumnView* view, const ObservedPairs* pairs, const real* step, const double* change) {
+// A feature's parts and, if `scores`, the scores of their pairs take a step from `row`.
+void parts_step(const ColumnView* view, const ObservedPairs* pairs, const real* row, const real* step, bool scores) {
     const ColumnView& v = *view;
     real move[MOST_LANES];
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const ptrdiff_t part = v.sample[i];
-        real* const score = scores_of(*pairs, part);
-        const real own = (real)change[i];
-        for (ptrdiff_t f = 0; f < v.lanes; ++f) move[f] = v.value[i] * step[f];
+        real *const score = scores_of(*pairs, part), *const B = cache_in(&pairs->parts, part, 0) + v.at;
+        const real x = v.value[i];
+        double change = v.weight ? (double)x * step[v.lanes] : 0;
+        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            move[f] = x * step[f];
+            if (pairs->within) change += (double)(B[f] - x * row[v.at + f]) * move[f];
+            B[f] += move[f];
+        }
+        scores_in(&pairs->parts, part)[0] += change;
+        if (!scores) continue;
+        const real own = (real)change;
         for (ptrdiff_t e = pairs->begin[part]; e < pairs->begin[part + 1]; ++e) {
             const real* const factors = cache_in(&pairs->parts, pairs->other[e], 0) + v.at;
             score[e] += own + product(move, factors, v.lanes);
@@ -129,11 +137,13 @@ double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_
 
 // The same for all pairs of a feature's parts: the parts of a side share the curvature K, and the slope of a part is
 // K (B, t) + offset.
-void all_pairs_bound(const ColumnView* view, const SampleStates* parts, const real* row, const real* K, const real* offset,
-                     double* r, double* G) {
+void all_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const real* row, const real* K,
+                     const real* offset, double* r, double* G) {
     const ColumnView& v = *view;
+    const SampleStates* const parts = &pairs->parts;
     const ptrdiff_t lanes = parts->reals, width = lanes + 1;
     const real* const of_weight = K + lanes * width;
+    const double within = pairs->within;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real* const B = cache_in(parts, v.sample[i], 0);
         const real t = (real)scores_in(parts, v.sample[i])[0];
@@ -153,7 +163,7 @@ void all_pairs_bound(const ColumnView* view, const SampleStates* parts, const re
             for (int m = 0; m < N; ++m) store(slope + at + m * ::width<V>, sums[m] + others[m]);
         });
         const real own = offset[lanes] + t * of_weight[lanes] + product(B, of_weight, lanes);
-        add_row_bound(v, RowQuadratic<real>{B, slope - v.at, own, K}, v.value[i], row, width, r, G);
+        add_row_bound(v, RowQuadratic<real>{B, slope - v.at, own, K, within}, v.value[i], row, width, r, G);
     }
 }
 

@@ -6,7 +6,7 @@ from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
 
 cdef class AllPairs(Descent):
-    cdef Joined joined
+    cdef Joined sides
     cdef readonly Py_ssize_t contexts  # parts, which come first
     cdef readonly double strength
     cdef readonly Py_ssize_t width  # the factors of a part, and its weight

@@ -8,7 +8,7 @@ from fmcli.solvers.coordinate.columns import of_all
 
 from fmcli.base.types cimport LANES, ColumnView, Sample, cache_in, real, scores_in
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.model cimport ColumnModel, Model
+from fmcli.models.model cimport Joined, Model
 from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
@@ -29,7 +29,7 @@ cdef class AllPairs(Descent):
     strength / 2 times the sum over all contexts c and all items i of s(c, i)^2.
 
     By the contract of Joined, a score is s(c, i) = t_c + t_i + <B_c, B_i>, with the sums B and the own score t of both
-    parts. The terms that all scores have, such as the bias, count as features of every context. So the samples of this
+    sides. The terms that all scores have, such as the bias, count as features of every context. So the samples of this
     descent are the parts, not the pairs: a part's state has t as its score and B as its cache. As a function of the
     context's (B_c, t_c), whose derivative in s(c, i) is q_i = (B_i, 1), the objective is the quadratic with
 
@@ -43,7 +43,7 @@ cdef class AllPairs(Descent):
 
     Parameters
     ----------
-    model : Model with `joined` and one score, allocated. There must be no group penalty.
+    model : Model with `sides` and one score, allocated. There must be no group penalty.
     penalty, holds, pulls : as in Descent.
     parts : Dataset with labels, which are not used: the contexts, and then the items. No feature is in both.
     links : PairLinks, the observed pairs of these parts.
@@ -60,9 +60,9 @@ cdef class AllPairs(Descent):
         cdef const int32_t[::1] other = links.other
         cdef const real[::1] share = links.share
         cdef int side
-        self.joined = model.joined
-        if self.joined is None or model.outputs > 1:
-            raise ValueError("the model has no sums over parts of a sample, or several scores")
+        self.sides = model.sides
+        if self.sides is None or model.outputs > 1:
+            raise ValueError("the model has no sums over the sides of a pair, or several scores")
         if (
             not (0 < links.contexts < parts.rows == begin.shape[0] - 1)
             or not 0 < begin[parts.rows] == 2 * links.count == other.shape[0] == share.shape[0]
@@ -76,7 +76,7 @@ cdef class AllPairs(Descent):
         for b, layout in enumerate(model.layout):
             if not layout.by_feature:
                 self.columns[b] = of_all(self.contexts)
-        self.width = (<ColumnModel>model).cache_size(parts) + 1
+        self.width = self.sides.size(parts) + 1
         shape = 2, self.width + 1, self.width
         numbers = np.zeros(shape, dtype=REAL_TYPE)
         score = np.empty(links.count, dtype=REAL_TYPE)
@@ -84,12 +84,12 @@ cdef class AllPairs(Descent):
         for side in range(2):
             self.curvature[side], self.offset[side] = &numbers[side, 0, 0], &numbers[side, self.width, 0]
         self.observed.begin, self.observed.other, self.observed.share = &begin[0], &other[0], &share[0]
-        self.observed.score, self.observed.count = &score[0], links.count
+        self.observed.score, self.observed.count, self.observed.within = &score[0], links.count, self.sides.within
 
     @staticmethod
-    def pairs_needed(ColumnModel model not None, Dataset parts not None, Py_ssize_t count):
+    def pairs_needed(Model model not None, Dataset parts not None, Py_ssize_t count):
         """Return the bytes of so many pairs, of what the sides share, and of temporary products."""
-        width = model.cache_size(parts) + 1
+        width = (<Joined?>model.sides).size(parts) + 1
         shared = (6 * (width + 1) * width + 3 * ROWS_AT_ONCE * width) * np.dtype(np.float64).itemsize
         return shared + count * REAL_TYPE.itemsize
 
@@ -171,25 +171,23 @@ cdef class PairUpdater(CoordinateUpdater):
         CoordinateUpdater.__init__(self, descent)
         self.all_pairs, self.summed_apart = descent, PARTS_AT_ONCE
         descent.observed.parts = descent.states  # which are allocated by now
+        descent.observed.parts.reals = descent.width - 1
         self.room_memory = numbers = allocate(PAIRS_AT_ONCE * (2 + descent.width + 2 * LANES))
         self.room = &numbers[0]
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
         """Compute (B, t) of the parts start:stop from the parameters."""
-        cdef Py_ssize_t i, contexts
+        cdef Py_ssize_t i
         cdef Sample x
         self.require()
         if not 0 <= start <= stop <= self.descent.data.rows:
             raise IndexError("no such parts")
-        contexts = max(start, min(stop, self.all_pairs.contexts))
         self.all_pairs.fresh[:] = [False, False]
         with nogil:
-            self.by_column.fill_states(
-                self.descent.data, start, contexts, &self.workspace.scratch, &self.descent.states)
-            for i in range(contexts, stop):
+            for i in range(start, stop):
                 self.descent.data.sample(i, &x)
-                scores_in(&self.descent.states, i)[0] = self.all_pairs.joined.part(
-                    &x, 0, cache_in(&self.descent.states, i, 0))
+                scores_in(&self.descent.states, i)[0] = self.all_pairs.sides.part(
+                    &x, 0, i < self.all_pairs.contexts, cache_in(&self.descent.states, i, 0))
 
     def measure_pairs(self, Py_ssize_t start, Py_ssize_t stop):
         """Compute the scores of the observed pairs of the contexts among the parts start:stop; returns their share of
@@ -214,7 +212,7 @@ cdef class PairUpdater(CoordinateUpdater):
             kernels.observed_pairs_bound(
                 &chunk, &self.all_pairs.observed, self.current.body, self.room, self.quadratic.r, self.quadratic.G)
             kernels.all_pairs_bound(
-                &chunk, &self.descent.states, self.current.body, self.all_pairs.curvature[side],
+                &chunk, &self.all_pairs.observed, self.current.body, self.all_pairs.curvature[side],
                 self.all_pairs.offset[side], self.quadratic.r, self.quadratic.G)
             at += chunk.n
 
@@ -238,16 +236,10 @@ cdef class PairUpdater(CoordinateUpdater):
 
     # The view's parts begin .. end - 1 take the step, and the scores of their pairs, which the next slice needs.
     cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-        cdef Py_ssize_t n, at = begin
+        cdef Py_ssize_t at = begin
         cdef ColumnView chunk
         cdef bint last = v.at + v.lanes + v.weight >= self.current.lanes + (self.current.weight != NULL)
         while at < end:
             chunk = self.chunk(v, at)
-            self.derivatives(&chunk)
-            kernels.affine_score_changes(self.q, chunk.apart, chunk.n, self.quadratic.width, self.step, self.change)
-            if not last:
-                kernels.observed_pairs_step(&chunk, &self.all_pairs.observed, self.step, self.change)
-            for n in range(chunk.n):
-                scores_in(&self.descent.states, chunk.sample[n])[0] += self.change[n]
-            self.by_column.update_cache(&chunk, self.step)
+            kernels.parts_step(&chunk, &self.all_pairs.observed, self.current.body, self.step, not last)
             at += chunk.n

@@ -17,6 +17,7 @@ typedef struct ObservedPairs {
     bool known;            // whether these scores are those of the parts as they are
     ptrdiff_t count;       // of pairs
     SampleStates parts;
+    bool within;  // whether the features of a part interact
 } ObservedPairs;
 
 typedef struct CoordinateKernels {
@@ -40,13 +41,13 @@ typedef struct CoordinateKernels {
     double (*relation_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
     void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
     // Coordinate descent on pairs of parts, by the parts that a feature enters (all_pairs.inl): what the observed pairs and
-    // all pairs add to r and G of a slice, with work space; what a step changes in the scores of observed pairs; and the
-    // scores of the observed pairs of some contexts, and their loss.
+    // all pairs add to r and G of a slice, with work space; what a step changes in the parts and, unless these are not
+    // needed, the scores of their observed pairs; and the scores of the observed pairs of some contexts, and their loss.
     void (*observed_pairs_bound)(const ColumnView* v, const ObservedPairs* pairs, const real* row, real* room, double* r,
                                  double* G);
-    void (*observed_pairs_step)(const ColumnView* v, const ObservedPairs* pairs, const real* step, const double* change);
+    void (*parts_step)(const ColumnView* v, const ObservedPairs* pairs, const real* row, const real* step, bool scores);
     double (*observed_pairs_loss)(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_t stop);
-    void (*all_pairs_bound)(const ColumnView* v, const SampleStates* parts, const real* row, const real* K,
+    void (*all_pairs_bound)(const ColumnView* v, const ObservedPairs* pairs, const real* row, const real* K,
                             const real* offset, double* r, double* G);
     // step (width) <- to the minimum of <r, s> + s'Gs/2 plus the l2 penalty of phi + s; false if there is an l1 penalty.
     bool (*exact_step)(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,

@@ -22,13 +22,15 @@ struct RelationRow {
           curvature(now + 2 * width) {}
 };
 
-// The quadratic of a row of a table: the row as it is now; the slope by its factors, and by its weight; the curvature.
+// The quadratic of a row of a table: the row as it is now; the slope by its factors, and by its weight; the curvature;
+// and 1, or 0 if the features of the row do not interact.
 template <class Number>
 struct RowQuadratic {
     const Number* now;
     const Number* slope;
     Number of_weight;
     const Number* curvature;
+    double within = 1;
 };
 
 // Add to r and, on and above the diagonal, to G of a slice (QuadraticBound), of at most MOST_LANES factors, what a table
@@ -42,7 +44,7 @@ inline void add_row_bound(const ColumnView& v, const RowQuadratic<Number>& b, do
     const double curvature = b.curvature[last * width + last];
     const Number* const of_weight = b.curvature + last * width + v.at;
     for (ptrdiff_t f = 0; f < v.lanes; ++f) {
-        h[f] = b.now[v.at + f] - x * row[v.at + f];
+        h[f] = b.within * (b.now[v.at + f] - x * row[v.at + f]);
         mixed[f] = of_weight[f] + h[f] * curvature;
         r[f] += x * (b.slope[v.at + f] + h[f] * slope);
     }
