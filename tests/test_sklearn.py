@@ -288,6 +288,14 @@ def test_every_public_name_has_its_sections():
             assert "Returns\n-------" in text, name
 
 
+@pytest.mark.parametrize("documented", [fmcli.train, FMRegressor])
+def test_help_speaks_of_values_and_names_in_python(documented):
+    text = inspect.getdoc(documented) or ""
+    assert re.search(r"^linear : bool, optional\n +False: leave out the linear weights\.", text, re.MULTILINE)
+    assert "[default: l2; >= 0]" in text
+    assert not re.search(r"--[a-z]", text)
+
+
 def test_metadata_is_routed():
     with config_context(enable_metadata_routing=True):
         regressor = FMRegressor(**QUICK).set_fit_request(sample_weight=True).set_score_request(sample_weight=False)

@@ -63,10 +63,16 @@ def parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> 
 def described(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> str:
     """Return the parameters as a section of a docstring."""
     lines: list[str] = []
+
+    def word(name: str) -> str:
+        return renamed.get(name, name)
+
     for name, choice in PARAMETERS.items():
         if name not in without:
-            help = spelled(choice.help, lambda name: renamed.get(name, name))
-            lines += entry(renamed.get(name, name), kind_of(choice), f"{help} {'' if name in RUN else notes(choice)}")
+            # The flag of a negative option is --no-bias: its help is about the value False.
+            help = f"False: {choice.help[0].lower()}{choice.help[1:]}" if choice.negative else choice.help
+            defaults = "" if name in RUN else notes(choice, word)
+            lines += entry(word(name), kind_of(choice), f"{spelled(help, word)} {defaults}")
     return "\n".join(lines)
 
 
