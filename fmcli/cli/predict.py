@@ -69,17 +69,14 @@ class PredictRequest:
     output: str | None
     output_dir: str | None
     wanted: OutputType | None
-    format: str
-    threads: int | None
     stream: Stream
     unseen: str
     beside: ExtraOutputs
     relations: tuple[RelationFiles, ...]
-    join: tuple[tuple[str, str], ...]
-    missing_values: tuple[str, ...]
-    explain: int | None = None
-    json: bool = False
-    fold_in: tuple[str, ...] = ()
+    choices: Choices
+    explain: int | None
+    json: bool
+    fold_in: tuple[str, ...]
 
 
 @click.command(
@@ -190,7 +187,6 @@ class PredictRequest:
     missing_values=AS_IN_TRAINING,
 )
 def command(
-    model: str,
     inputs: tuple[str, ...],
     output_type: OutputType | None,
     raw: bool,
@@ -198,16 +194,14 @@ def command(
     sign: bool,
     std: bool,
     interval: float | None,
-    unseen: str,
-    fold_in: tuple[str, ...],
     id_column: str | None,
-    explain: int | None,
     explain_format: str | None,
     passthrough: bool,
     unbuffered: bool,
     output: str | None,
     output_dir: str | None,
     choices: Choices,
+    **asked: Any,
 ) -> None:
     """Predict a number for each row of the inputs, in order, one per line. "-", or no INPUT, is standard input.
 
@@ -232,24 +226,17 @@ def command(
         bad = rule_of(choices, log)
         number = int(id_column) if id_column in IDS else 0
         stream = Stream(unbuffered, number, None if number else id_column, passthrough, choices.label_weights)
-        beside = ExtraOutputs(std, interval)
         request = PredictRequest(
-            model=model,
             inputs=inputs,
             output=output,
             output_dir=output_dir,
             wanted=wanted,
-            format=choices.format,
-            threads=choices.threads,
             stream=stream,
-            unseen=unseen,
-            beside=beside,
+            beside=ExtraOutputs(std, interval),
             relations=related,
-            join=choices.join,
-            missing_values=choices.missing_values,
-            explain=explain,
+            choices=choices,
             json=explain_format == "json",
-            fold_in=fold_in,
+            **asked,
         )
         if cluster is None:
             run(log, request, bad)
@@ -267,13 +254,8 @@ def check_output_dir(folder: str) -> None:
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
     """Return the type of output that the options select. Raises UsageError if they contradict each other."""
-    wanted: set[OutputType] = {output_type} if output_type else set()
-    if raw:
-        wanted.add("raw")
-    if sigmoid:
-        wanted.add("prob")
-    if sign:
-        wanted.add("label")
+    short: dict[OutputType, bool] = {"raw": raw, "prob": sigmoid, "label": sign}
+    wanted = {name for name, chosen in short.items() if chosen} | ({output_type} if output_type else set())
     if len(wanted) > 1:
         raise UsageError(f"choose one type of output, not {' and '.join(sorted(wanted))}")
     return wanted.pop() if wanted else None
@@ -287,18 +269,25 @@ def run(log: Log, request: PredictRequest, bad: BadLines) -> None:
     from fmcli.system.parallel import begun
 
     begin = time.perf_counter()
-    threads = request.threads or cpu_count()
+    threads = request.choices.threads or cpu_count()
     file = begun(partial(load, request.model), threads)
     from fmcli.scoring.prediction import Counts, predict
 
-    joined = dict(request.join)
+    joined = dict(request.choices.join)
     scorer = scorer_with(
-        log, request.model, file(), request.fold_in, request.format, threads, joined, request.missing_values
+        log,
+        request.model,
+        file(),
+        request.fold_in,
+        request.choices.format,
+        threads,
+        joined,
+        request.choices.missing_values,
     )
     check_model(request.relations, scorer)
     counts = Counts()
     reading: dict[str, Any] = {
-        "format": request.format,
+        "format": request.choices.format,
         "threads": threads,
         "counts": counts,
         "bad": bad,
@@ -306,7 +295,7 @@ def run(log: Log, request: PredictRequest, bad: BadLines) -> None:
         "refuse_unseen": request.unseen == "error",
         "relations": request.relations,
     }
-    paths = scorer.tables(request.inputs, joined) if request.format == "auto" else request.inputs
+    paths = scorer.tables(request.inputs, joined) if request.choices.format == "auto" else request.inputs
     if request.explain is not None:
         lines = explained(log, request, scorer, paths, reading)
     else:
@@ -352,8 +341,8 @@ def run_on_cluster(log: Log, request: PredictRequest, bad: BadLines, choice: Clu
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
         refuse_unseen = request.unseen == "error"
-        tables: dict[str, Any] = {"joined": dict(request.join), "missing": request.missing_values}
-        reading = RowReading(request.format, False, bad.skip, request.stream, refuse_unseen, **tables)
+        tables: dict[str, Any] = {"joined": dict(request.choices.join), "missing": request.choices.missing_values}
+        reading = RowReading(request.choices.format, False, bad.skip, request.stream, refuse_unseen, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         progress = scoring.progress
         if request.output_dir is not None:

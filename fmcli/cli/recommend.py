@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,8 +36,8 @@ class RecommendRequest:
     """The arguments of the command.
 
     ids : the columns, or the token, of the ids of contexts and of items; None: the first feature.
-    shown : columns that are written beside ids.
-    explain : the number of reasons for each item.
+    show : columns that are written beside ids.
+    explain : the number of reasons for each item; None: no reasons.
     fold_in : files of labeled rows whose new features the model learns first.
     output : a file; None: standard output.
     """
@@ -48,15 +48,12 @@ class RecommendRequest:
     top: int
     seen: tuple[str, ...]
     ids: tuple[str | None, str | None]
-    shown: tuple[str, ...]
-    format: str
-    join: tuple[tuple[str, str], ...]
-    missing_values: tuple[str, ...]
-    explain: int
+    show: tuple[str, ...]
+    explain: int | None
     json: bool
     output: str | None
-    threads: int | None
     fold_in: tuple[str, ...]
+    choices: Choices
 
 
 @click.command(
@@ -140,47 +137,18 @@ class RecommendRequest:
     "output", "-o", "--output", type=OutputFile(DATA), metavar="FILE", help="Where to write. [default: standard output]"
 )
 @with_choices("format", "join", "threads", *LOGGING, missing_values=AS_IN_TRAINING)
-def command(
-    model: str,
-    contexts: str | None,
-    items: str | None,
-    seen: tuple[str, ...],
-    id_column: tuple[str, ...] | None,
-    fold_in: tuple[str, ...],
-    top: int,
-    show: tuple[str, ...],
-    explain: int | None,
-    json: bool,
-    output: str | None,
-    choices: Choices,
-) -> None:
+def command(id_column: tuple[str, ...] | None, output: str | None, choices: Choices, **asked: Any) -> None:
     """Recommend the items with the largest scores for each row of --given.
 
     The score of a pair is the score of a row with the features of both. Items are in the order of their predictions,
     the same predictions as predict writes."""
     check_modes(given())
-    output = None if output == "-" else output
     ids = id_column or (None,)
     if len(ids) > 2:
         raise UsageError("--id-column takes a column for --given and one for --over, not more")
     check_files()
-    request = RecommendRequest(
-        model=model,
-        contexts=contexts,
-        items=items,
-        top=top,
-        seen=seen,
-        ids=(ids[0], ids[-1]),
-        shown=show,
-        format=choices.format,
-        join=choices.join,
-        missing_values=choices.missing_values,
-        explain=explain or 0,
-        json=json,
-        output=output,
-        threads=choices.threads,
-        fold_in=fold_in,
-    )
+    output = None if output == "-" else output
+    request = RecommendRequest(ids=(ids[0], ids[-1]), output=output, choices=choices, **asked)
     with log_of(choices) as log:
         run(log, request)
 
@@ -197,10 +165,10 @@ def run(log: Log, request: RecommendRequest) -> None:
     from fmcli.scoring.recommend.recommender import Recommender
     from fmcli.system.machine import cpu_count
 
-    begin, threads = time.perf_counter(), request.threads or cpu_count()
-    joined = dict(request.join)
-    file, missing = load(request.model), request.missing_values
-    scorer = scorer_with(log, request.model, file, request.fold_in, request.format, threads, joined, missing)
+    begin, threads = time.perf_counter(), request.choices.threads or cpu_count()
+    joined = dict(request.choices.join)
+    file, missing = load(request.model), request.choices.missing_values
+    scorer = scorer_with(log, request.model, file, request.fold_in, request.choices.format, threads, joined, missing)
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
@@ -210,7 +178,7 @@ def run(log: Log, request: RecommendRequest) -> None:
             f"both tables lack the {missing_from} {listing([repr(name) for name in unknown])} of the model: scoring as "
             f"if {they} were empty"
         )
-    for column in request.shown:
+    for column in request.show:
         if column not in (*contexts.shown, *items.shown):
             raise UsageError(f"--show {column}: neither {contexts.source} nor {items.source} has this column")
     recommender = Recommender(scorer, items.data, request.top)
@@ -221,7 +189,7 @@ def run(log: Log, request: RecommendRequest) -> None:
         log.warning(warning)
     seen = known_seen(scorer, contexts.data, items.data)
     if request.seen:
-        seen = seen_pairs(scorer, request.seen, contexts, items, format=request.format, threads=threads)
+        seen = seen_pairs(scorer, request.seen, contexts, items, format=request.choices.format, threads=threads)
     lines = RecommendationText(
         recommender,
         contexts,
@@ -260,7 +228,13 @@ def read(scorer: Scorer, request: RecommendRequest, place: int, counts: Counts, 
         return known_rows(scorer, (USERS, ITEMS)[place])
     column = request.ids[place]
     number = int(column) if column in IDS else 0
-    naming = Naming(id_column=number, column=None if number else column, shown=request.shown)
+    naming = Naming(id_column=number, column=None if number else column, shown=request.show)
     return named_rows(
-        scorer, path, naming, format=request.format, joined=dict(request.join), threads=threads, counts=counts
+        scorer,
+        path,
+        naming,
+        format=request.choices.format,
+        joined=dict(request.choices.join),
+        threads=threads,
+        counts=counts,
     )

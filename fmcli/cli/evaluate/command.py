@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,20 @@ from fmcli.registry.run_choices import METRIC_NAMES
 if TYPE_CHECKING:
     from fmcli.data.text.faults import BadLines
     from fmcli.scoring.evaluation import Limit
+
+
+def parse_limit(text: str) -> Limit:
+    """Return the type of --fail-below: METRIC=X. Raises UsageError."""
+    from fmcli.scoring.evaluation import Limit
+
+    name, _, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not name or math.isnan(value):
+        raise UsageError(f"--fail-below {text}: it must be METRIC=X with a number X, such as auc=0.75")
+    return Limit(name, value)
 
 
 @click.command(
@@ -65,6 +79,7 @@ if TYPE_CHECKING:
     "validation",
     "--fail-below",
     "limits",
+    type=parse_limit,
     multiple=True,
     metavar="METRIC=X",
     help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X if smaller is better (loss, "
@@ -85,6 +100,7 @@ if TYPE_CHECKING:
     "--by",
     "margin",
     type=not_negative,
+    default=0.0,
     metavar="X",
     help="With --no-worse-than: how much worse the metric may be. [default: 0; >= 0]",
 )
@@ -156,20 +172,11 @@ if TYPE_CHECKING:
 )
 def command(
     paths: tuple[str, ...],
-    metrics: tuple[str, ...],
-    limits: tuple[str, ...],
-    current: str | None,
-    margin: float | None,
     predictions: str | None,
     loss: str | None,
-    label: str | None,
-    raw: bool,
-    calibration: bool,
-    over: str | None,
-    seen: tuple[str, ...],
-    relevant: float | None,
-    json: bool,
+    current: str | None,
     choices: Choices,
+    **asked: Any,
 ) -> None:
     """Compare the predictions of a model for the rows of the inputs with their labels. "-" is standard input; several
     inputs are concatenated.
@@ -189,49 +196,11 @@ def command(
     check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in choices.join)))
     if current is not None:
         check_gate(inputs)
-    parsed = tuple(map(parse_limit, limits))
-    request = EvaluateRequest(
-        model=model,
-        predictions=predictions,
-        inputs=inputs,
-        loss=loss,
-        raw=raw,
-        metrics=metrics,
-        limits=parsed,
-        current=current,
-        margin=margin or 0.0,
-        format=choices.format,
-        threads=choices.threads,
-        json=json,
-        label_weights=choices.label_weights,
-        group_field=choices.group_field,
-        relations=parse_relations(choices.relations),
-        join=choices.join,
-        missing_values=choices.missing_values,
-        cluster=cluster,
-        calibration=calibration,
-        over=over,
-        seen=seen,
-        relevant=relevant,
-        positive=choices.positive,
-        label=label,
-    )
+    related = parse_relations(choices.relations)
+    of_model: dict[str, Any] = {"predictions": predictions, "loss": loss, "current": current}
+    request = EvaluateRequest(model, inputs, choices, relations=related, cluster=cluster, **of_model, **asked)
     with log_of(choices) as log:
         run(log, request, rule_of(choices, log))
-
-
-def parse_limit(text: str) -> Limit:
-    """Parse METRIC=X. Raises UsageError."""
-    from fmcli.scoring.evaluation import Limit
-
-    name, _, number = text.partition("=")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not name or math.isnan(value):
-        raise UsageError(f"--fail-below {text}: it must be METRIC=X with a number X, such as auc=0.75")
-    return Limit(name, value)
 
 
 def run(log: Log, request: EvaluateRequest, bad: BadLines) -> None:

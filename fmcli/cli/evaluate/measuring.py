@@ -95,7 +95,6 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.rankings import RankingInputs, rankings
     from fmcli.scoring.scorer import load_model
-    from fmcli.system.machine import cpu_count
 
     assert request.model is not None
     begin, scorer, counts = time.perf_counter(), load_model(request.model), Counts()
@@ -119,9 +118,9 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
         names,
         inputs,
         relevance=relevance_of(scorer.labels, request.relevant),
-        format=request.format,
+        format=request.choices.format,
         row_groups=row_groups,
-        threads=request.threads or cpu_count(),
+        threads=request.threads,
         counts=counts,
     )
     log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
@@ -143,12 +142,12 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
 
 def require_positive(request: EvaluateRequest, scorer: Scorer) -> None:
     """Raise UsageError for a positive label other than the model's."""
-    if request.positive is None:
+    if request.choices.positive is None:
         return
     labels = scorer.labels
     if labels.positive is None:
         raise UsageError(f"{request.model} has no positive label, because its labels are not two", positive=LEAVE_OUT)
-    if labels.with_positive(request.positive) != labels:
+    if labels.with_positive(request.choices.positive) != labels:
         raise UsageError(f"the positive label of {request.model} is {labels.texts[1]}", positive=LEAVE_OUT)
 
 
@@ -168,12 +167,16 @@ def measured_on_cluster(log: Log, request: EvaluateRequest, bad: BadLines, choic
     check_metrics(request.named, scorer.labels.loss, of_model=True)
     log_model(log, request.model, scorer)
     counts, combined = Counts(), Combined()
-    stream = Stream(label_weights=request.label_weights, row_groups=request.row_groups(scorer.labels.loss))
+    stream = Stream(label_weights=request.choices.label_weights, row_groups=request.row_groups(scorer.labels.loss))
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
-        by = None if request.group_field is None else By(request.group_field)
-        tables: dict[str, Any] = {"joined": dict(request.join), "by": by, "missing": request.missing_values}
-        reading = RowReading(request.format, True, bad.skip, stream, **tables)
+        by = None if request.choices.group_field is None else By(request.choices.group_field)
+        tables: dict[str, Any] = {
+            "joined": dict(request.choices.join),
+            "by": by,
+            "missing": request.choices.missing_values,
+        }
+        reading = RowReading(request.choices.format, True, bad.skip, stream, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         names = wanted_metrics(request, scorer.labels, scoring.grouped)
         for _ in scoring.evaluate(names, wants_table(request, scorer.labels), combined):
@@ -192,11 +195,10 @@ def evaluated(
     from fmcli.scoring.evaluation import check_metrics, evaluate_predictions
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.scorer import load_model
-    from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
     counts = Counts()
-    threads = request.threads or cpu_count()
+    threads = request.threads
     if request.model is not None:
         scorer = load_model(request.model)
         check_model(request.relations, scorer)
@@ -223,12 +225,12 @@ def evaluated(
         inputs,
         loss=request.loss,
         raw=request.raw,
-        format=request.format,
+        format=request.choices.format,
         threads=threads,
         counts=counts,
         row_groups=row_groups,
         relevant=request.relevant,
-        positive=request.positive,
+        positive=request.choices.positive,
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"

@@ -120,8 +120,7 @@ def command(
     from fmcli.drawing import curves
     from fmcli.drawing.logs import figure, read
 
-    of_rows = {name: choices.values[name] for name in ("format", "threads", "group_field", "join", "missing_values")}
-    request = EvaluateRequest(model, tuple(inputs), over=over, seen=seen, relevant=relevant, **of_rows)
+    request = EvaluateRequest(model, tuple(inputs), choices, over=over, seen=seen, relevant=relevant)
     with log_of(choices) as log:
         events = {path: read(path) for path in logs}
         draw = show, metrics

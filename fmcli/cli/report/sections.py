@@ -31,7 +31,6 @@ from fmcli.scoring.explain.explanation import Explainer
 from fmcli.scoring.metrics import BINARY, CLASSES, NUMBERS, default_metrics, metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import Scorer
-from fmcli.system.machine import cpu_count
 from fmcli.text import counted, shell_word, value_word
 from fmcli.training.baseline import Baseline
 from fmcli.training.verdict import sentence
@@ -66,14 +65,14 @@ def written(log: Log, request: EvaluateRequest, logs: Logs, draw: tuple[str | No
         of_logs(page, logs, draw)
         return page.html(f"Logs: {', '.join(logs)}")
     subject = inspect_model(model, top=TOP)
-    scorer, verdict = replace(subject.scorer, missing=request.missing_values), NO_ROWS
+    scorer, verdict = replace(subject.scorer, missing=request.choices.missing_values), NO_ROWS
     learned = {view.name: found for view, found in views(subject)}
     if request.over is not None:
         verdict = of_rankings(page, log, request, request.over)
     elif scorer.known is not None and request.inputs:
         raise UsageError(f"{model} ranks items for users: give all items by --over")
     if request.inputs and scorer.known is None:
-        verdict = of_rows(page, read(log, request, scorer), request.threads or cpu_count())
+        verdict = of_rows(page, read(log, request, scorer), request.threads)
     lists = {name: found for name, found in learned.items() if name in LEARNED and isinstance(found, list)}
     kind = "sortable" if scorer.model.outputs == 1 else "sortable choosable"
     page.section(
@@ -91,8 +90,8 @@ def read(log: Log, request: EvaluateRequest, scorer: Scorer) -> ScoredRows:
     """Read and score the labeled rows."""
     begin = time.perf_counter()
     paths, groups = request.rows(scorer, request.inputs, scorer.labels.loss)
-    counts, threads = Counts(), request.threads or cpu_count()
-    rows = ScoredRows.read(scorer, paths, groups, format=request.format, threads=threads, counts=counts)
+    counts, threads = Counts(), request.threads
+    rows = ScoredRows.read(scorer, paths, groups, format=request.choices.format, threads=threads, counts=counts)
     log_counts(log, scorer, counts, BadLines(), time.perf_counter() - begin)
     return rows
 
