@@ -471,6 +471,6 @@ def test_the_copy_of_the_best_epoch_has_the_state_that_the_file_has(monkeypatch)
         monkeypatch.setattr(settings, "LARGEST_STATE", largest)
         trained = train(data, solver="ftrl", epochs=1, plan={"holdout": 0.2, "keep_state": asked, "refit": False})
         needed.append(need_of(trained.plan).total)
-        assert saving.keeps_state(trained.plan) == (not copies[1:])
+        assert saving.keeps_state(trained) == (not copies[1:])
     assert copies == [True, False, False]
     assert needed[0] - 0.8 * settings.state_bytes(trained.plan.model, 2) > needed[1] == needed[2]

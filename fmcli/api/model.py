@@ -31,8 +31,6 @@ from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
 from fmcli.text import unescaped
-from fmcli.training.saving import warm_start_of
-from fmcli.training.setup.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from fmcli.scoring.recommend.recommender import Seen
@@ -330,13 +328,12 @@ class Model:
             return [id.decode(errors="replace") for id in known_rows(self._scorer, side).ids]
 
     def _side(self, X: Any, side: str, threads: int) -> Dataset:
-        """Return rows of a side of pairs; None: all that the model knows. Raises BadInputError and UsageError."""
+        """Return rows of a side of pairs, with the columns of the model; None: all that the model knows. Raises
+        BadInputError and UsageError."""
         from fmcli.scoring.recommend.known import known_rows
 
-        return known_rows(self._scorer, side).data if X is None else self._part(X, threads)
-
-    def _part(self, X: Any, threads: int) -> Dataset:
-        """Return rows that have a part of the features, with the columns of the model. Raises BadInputError."""
+        if X is None:
+            return known_rows(self._scorer, side).data
         found = list(self._each(X, None, threads, lambda piece: piece.data, lambda data: data, partial=True))
         return concatenated([data.changed(label=np.zeros(data.rows)) for data in found])
 
@@ -491,11 +488,6 @@ class Model:
             with atomic_output(name) as file:
                 write_for(to, theirs, file.write)
 
-    def _to_resume(self, *, several: bool = False) -> WarmStart:
-        """Return the model for a run that resumes from it. Raises UsageError for an ensemble, unless it may have
-        `several` members."""
-        return warm_start_of(self._name, self._file, several=several)
-
     def _output(self, wanted: Output | None) -> OutputType:
         """Return the outputs to predict. Raises UsageError for outputs that the model does not have."""
         scorer = self._scorer
@@ -573,11 +565,8 @@ class Model:
             is_empty = False
             yield one
         if is_empty:
-            yield of_rows(self._scorer.transform.in_columns(rows_of(np.empty((0, 0)), self._no_fields())))
-
-    def _no_fields(self) -> NDArray[np.int32] | None:
-        """Return the fields of a matrix without columns, if the model needs fields."""
-        return np.empty(0, dtype=np.int32) if self._scorer.needs_fields else None
+            no_fields = np.empty(0, dtype=np.int32) if self._scorer.needs_fields else None
+            yield of_rows(self._scorer.transform.in_columns(rows_of(np.empty((0, 0)), no_fields)))
 
     def _inputs(self, X: Any, *, partial: bool, name: str = FRAME) -> list[str] | None:
         """Return a frame or files as inputs of the reader; None for other rows. name : of a frame, for messages."""

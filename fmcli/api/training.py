@@ -37,7 +37,7 @@ from fmcli.system.blas import one_blas_thread
 from fmcli.training.account import need_of
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan
-from fmcli.training.saving import file_of, keeps_state, load_warm_start
+from fmcli.training.saving import file_of, keeps_state, load_warm_start, warm_start_of
 from fmcli.training.setup.chosen import room_of, settings_of, spec_of
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.setup.rules import check_run, made
@@ -158,10 +158,8 @@ def trained_model(
         trained, figures = fit(plan, Recording(history, callbacks), choices.ensemble, completed=completed)
     history.sort(key=lambda one: one.get("member", 0))  # members train at the same time
     report(trained, figures)
-    keep = choices.keep_state
-    if keep is None:
-        keep = choices.ensemble == 1 and keeps_state(trained.plan)
-    file, memory = file_of(trained, figures, form, keep_state=keep), need_of(trained.plan)
+    file = file_of(trained, figures, form, keep_state=keeps_state(trained))
+    memory = need_of(trained.plan)
     del trained, plan  # and the rows, which would take memory beside the copy
     return_freed(memory)
     return Model(copied(file), UNNAMED, history)
@@ -180,7 +178,7 @@ def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
     several : whether it may be an ensemble.
     """
     if model is None or isinstance(model, Model):
-        return None if model is None else model._to_resume(several=several)
+        return None if model is None else warm_start_of(model._name, model._file, several=several)
     refuse(not isinstance(model, str | os.PathLike), "init_model must be a model, or the name of a model file")
     return load_warm_start(path_of("init_model", model), several=several)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.base.rules import COUNT, TABLE
+from fmcli.base.rules import COUNT, TABLE, fault
 from fmcli.choosing.budget import epochs_of
 from fmcli.choosing.candidates import MARGIN, TIE, Candidate
 from fmcli.choosing.of_pairs import with_pair_options
@@ -42,12 +42,7 @@ def choose_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, SearchResult]:
     plan, searched = choose(plan)
     alternative = sum(trial.number for trial in searched.trials if trial.chosen)
     options, epochs = chosen_values(plan), plan.refit_epochs or 0
-    keeper.choices = {
-        "alternative": alternative,
-        "reading": plan.reading,
-        "options": options,
-        "refit_epochs": epochs,
-    }
+    keeper.choices = {"alternative": alternative, "reading": plan.reading, "options": options, "refit_epochs": epochs}
     return plan, searched
 
 
@@ -58,8 +53,7 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchRe
     Raises ValueError if they are not valid.
     """
     rules = {"alternative": COUNT, "reading": COUNT, "options": TABLE, "refit_epochs": COUNT}
-    valid = type(choices) is dict and choices.keys() == rules.keys()
-    if not valid or not all(rule.holds(choices[name]) for name, rule in rules.items()):
+    if fault(choices, rules, {}):
         raise ValueError("it does not say what was chosen before the run")
     kept: Mapping[str, Any] = {}
     alternative, alternatives, epochs = choices["alternative"], plan.settings.alternatives, plan.spec.values["epochs"]

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 NUMPY, TEXT, MODEL, JSON, VECTORS = ".npz", ".txt", ".fm", ".json", ".npy"
 # The endings of files in the form of an option, and of files without one.
-ENDINGS = {
-    "--kernel-form": (NUMPY, MODEL),
-    "--qubo": (JSON, TEXT),
-    "": tuple(WRITERS),
-}
+ENDINGS = {"--kernel-form": (NUMPY, MODEL), "--qubo": (JSON, TEXT), "": tuple(WRITERS)}
 STANDARD_OUTPUT, NAME_A_FILE = "-", "give a file name instead of -"
 # The names of forms in fmcli.exchange.exporting, whose imports are slow.
 FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")

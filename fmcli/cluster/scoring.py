@@ -88,7 +88,8 @@ class Scoring:
 
         Raises as `predict`, and OutputError.
         """
-        with _complete_folder(folder, files := [_file_name(i) for i in range(len(self._survey.extents))]) as unfinished:
+        files = [f"part-{number:05d}" for number in range(len(self._survey.extents))]
+        with _complete_folder(folder, files) as unfinished:
 
             def send(numbered: tuple[str, FileRange]) -> Future:
                 file, extent = numbered
@@ -172,7 +173,3 @@ def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
             shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
-
-
-def _file_name(number: int) -> str:
-    return f"part-{number:05d}"

@@ -17,10 +17,7 @@ INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
 MOST_TICKS, MOST_MARKERS = 7, 30
-CLOSE, TINY = (
-    1e-12,
-    1e-100,
-)  # a range narrower than this, relatively or absolutely, is widened
+CLOSE, TINY = 1e-12, 1e-100  # a range narrower than this, relatively or absolutely, is widened
 SCARCE = 3  # with fewer ticks, powers of ten alone are too few
 
 

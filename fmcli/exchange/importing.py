@@ -219,11 +219,7 @@ def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str)
         "updates": 0,
         "epochs": 0,
         "format": "ffm" if foreign.fields else "libsvm",
-        "training": {
-            IMPORTED_FROM: title,
-            "parameters": model.parameter_count,
-            "sparsity": model_sparsity(model),
-        },
+        "training": {IMPORTED_FROM: title, "parameters": model.parameter_count, "sparsity": model_sparsity(model)},
         CALIBRATION: None,
         "draws": 1,
         "members": 1,

@@ -116,15 +116,5 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     model.attach(arrays)
     training = meta["training"] | {"parameters": model.parameter_count, "sparsity": model_sparsity(model)}
     form_meta = meta | {"model": direct, "options": dict(spec.values), "slots": None, "training": training}
-    save(
-        output,
-        ModelFile(
-            form_meta,
-            {
-                **arrays,
-                **transform_arrays(scorer.transform),
-                **scorer.occurrences.arrays(),
-            },
-        ),
-    )
+    save(output, ModelFile(form_meta, {**arrays, **transform_arrays(scorer.transform), **scorer.occurrences.arrays()}))
     return model.shapes()

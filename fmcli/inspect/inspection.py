@@ -365,11 +365,6 @@ def has_pairs(subject: Subject) -> bool:
     return bool(subject.arrays.keys() - {"bias", "w", SCALE, CENTER})
 
 
-def has_fields(subject: Subject) -> bool:
-    """Return whether a model has more than linear weights, and uses fields."""
-    return has_pairs(subject) and subject.scorer.needs_fields
-
-
 def is_group_sparse(subject: Subject) -> bool:
     """Return whether a sparsity penalty defines the model's kind."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
@@ -394,7 +389,7 @@ VIEWS = (
     View("pairs", "Strongest interactions of frequent features, and how many of pair-rows have both",
          has_pairs, pairs),
     View("field_pairs", "Strongest interactions of fields (root mean square over pairs of their frequent features)",
-         has_fields, field_pairs),
+         lambda subject: has_pairs(subject) and subject.scorer.needs_fields, field_pairs),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
     View("factors", "Features by their number of nonzero factors", is_group_sparse, kept_factors),
     View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),

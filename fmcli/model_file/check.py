@@ -16,7 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
-from fmcli.base.rules import BOOLEAN, COUNT, MOST_COUNT, NAME_LIST, TABLE, TEXT, Rule, is_number, null_or, quoted, whole
+from fmcli.base.rules import (
+    BOOLEAN,
+    COUNT,
+    NAME_LIST,
+    TABLE,
+    TEXT,
+    Rule,
+    entries,
+    is_number,
+    list_of,
+    null_or,
+    one_of,
+    quoted,
+    whole,
+)
 from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
@@ -118,35 +132,6 @@ def are_features(value: Any) -> bool:
     )
 
 
-def are_counts(value: Any) -> bool:
-    """Return whether a value has the form of feature counts."""
-    return (
-        type(value) is dict
-        and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels", "total"}
-        and all(value.get(name) is None or COUNT.holds(value[name]) for name in ("labels", "total"))
-        and COUNT.holds(value["looked_at"])
-        and type(value["rows"]) is list
-        and all(map(COUNT.holds, value["rows"]))
-    )
-
-
-def is_dictionary(value: Any) -> bool:
-    """Return whether a value has the sizes of a dictionary: of numbers, names and text; and whether rare features share
-    a column."""
-    if type(value) is not dict or value.keys() != {"numbers", "names", "bytes", "shared"}:
-        return False
-    sizes = (value["numbers"], value["names"], value["bytes"])
-    return type(value["shared"]) is bool and all(map(whole(0, MOST_COUNT).holds, sizes))
-
-
-def is_hash(value: Any) -> bool:
-    """Return whether a value has the name of the hash function of ids, and the number of bits that are columns."""
-    bits = whole(1, MOST_HASH_BITS)
-    return (
-        type(value) is dict and value.keys() == {"name", "bits"} and value["name"] == HASH and bits.holds(value["bits"])
-    )
-
-
 def is_schema(value: Any) -> bool:
     """Return whether a value is a result of `Schema.entry`."""
     try:
@@ -155,6 +140,14 @@ def is_schema(value: Any) -> bool:
         return False
 
 
+# Sizes of a dictionary: of numbers, names and text; and whether rare features share a column.
+DICTIONARY = entries({"numbers": COUNT, "names": COUNT, "bytes": COUNT, "shared": BOOLEAN}).holds
+# The hash function of ids, and the number of bits that are columns.
+HASHING = entries({"name": one_of(HASH), "bits": whole(1, MOST_HASH_BITS)}).holds
+# How often features occur; see Occurrences.
+COUNTED = entries(
+    {"rows": list_of(COUNT), "looked_at": COUNT}, {"labels": null_or(COUNT), "total": null_or(COUNT)}
+).holds
 # All entries of a model file. Rules about two entries are in `check_entries`.
 ENTRIES = {
     "tool": TEXT,
@@ -164,8 +157,8 @@ ENTRIES = {
     "options": TABLE,
     "features": whole(0, MOST_FEATURES),
     "columns": null_or(whole(0, MOST_FEATURES)),
-    "dictionary": null_or(Rule("the numbers of its ids, names and bytes, and whether others share", is_dictionary)),
-    "hash": null_or(Rule(f"the hash {HASH} and a number of bits from 1 to {MOST_HASH_BITS}", is_hash)),
+    "dictionary": null_or(Rule("the numbers of its ids, names and bytes, and whether others share", DICTIONARY)),
+    "hash": null_or(Rule(f"the hash {HASH} and a number of bits from 1 to {MOST_HASH_BITS}", HASHING)),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
     "labels": null_or(Rule("a list of two or more increasing numbers, or names", are_labels)),
@@ -181,7 +174,7 @@ ENTRIES = {
     "table": null_or(Rule("what the columns of a table are", is_schema)),
     "format": name_in(("libsvm", "ffm")),
     "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
-    "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
+    "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", COUNTED)),
     "multiples": Rule("positive numbers by name", are_multiples),
     PAST: null_or(Rule("the weight of the rows whose loss is known", is_positive)),
     "training": TABLE,

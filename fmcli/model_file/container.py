@@ -58,10 +58,7 @@ HEADER_CHECKSUM, VERSION, TENSOR_CHECKSUMS = OWN + "header_crc32", OWN + "format
 LENGTH_BYTES = 8
 KIND = OWN + "kind"
 MODEL, CHECKPOINT = "model", "checkpoint"
-KINDS = {
-    MODEL: "a model",
-    CHECKPOINT: "the checkpoint of an unfinished training run",
-}
+KINDS = {MODEL: "a model", CHECKPOINT: "the checkpoint of an unfinished training run"}
 SIGNATURE = f'{{"{METADATA}":{{"{HEADER_CHECKSUM}":"'.encode()
 DIGITS = slice(LENGTH_BYTES + len(SIGNATURE), LENGTH_BYTES + len(SIGNATURE) + 8)
 OTHER_KINDS = {

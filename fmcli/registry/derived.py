@@ -108,12 +108,6 @@ def passes(usual: int, least: int, updates: int | None = None, *, held: bool = F
     return Derived(text if updates is None else f"{text}, or {updates} in an update{others}", of)
 
 
-def with_earlier_rows() -> Derived:
-    """Return the strength with which an earlier model's rows hold its parameters: at 1, they count as much as the run's
-    rows; 0 without an earlier model."""
-    return Derived("1 in an update with other rows, else 0", lambda facts: float(facts.holds))
-
-
 def of_libfm(strength: float) -> Derived:
     """Return an L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For other
     solvers, as in ALS, it is relative to the sum of the losses; divided by the rows, it is relative to the mean loss.

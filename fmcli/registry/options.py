@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fmcli.records import dataclass
-from fmcli.registry.derived import Derived, Facts, by_longest_row, passes, with_earlier_rows
+from fmcli.registry.derived import Derived, Facts, by_longest_row, passes
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -305,7 +305,7 @@ _OPTIONS = (
     Option(
         "init_strength",
         float,
-        with_earlier_rows(),
+        Derived("1 in an update with other rows, else 0", lambda facts: float(facts.holds)),
         "With {init_model}: how much the rows count that the earlier model was trained on, which hold its parameters "
         "near where they were: 0 fits the new rows alone, 1 counts all rows alike, more keeps closer to the earlier "
         "model.",

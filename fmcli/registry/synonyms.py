@@ -150,19 +150,14 @@ def answers(command: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def denial(command: str, word: str) -> str | None:
-    """Return the sentence about an option that no command has; None if there is none."""
-    return next((said for said, words in DENIALS.get(command, {}).items() if word in words.split()), None)
-
-
 def explained(command: str, word: str, fits: Callable[[str], bool]) -> str | None:
     """Return the text after "there is no option .." for a word, with choices as {name}; None if the word is unknown.
 
     fits : whether the command has a choice.
     """
-    said = denial(command, word)
-    if said:
-        return f": {said}"
+    for said, words in DENIALS.get(command, {}).items():
+        if word in words.split():
+            return f": {said}"
     for answer in answers(command).get(word, ()):
         own = answer.split("fmcli ")[0]  # options after the name of a command belong to that command
         if all(map(fits, CHOICE.findall(own))):

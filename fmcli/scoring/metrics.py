@@ -332,21 +332,6 @@ def squared_distances(outcome: Outcome) -> Floats:
     return distances
 
 
-def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
-    """Return (rows) whether the predicted class is the label's class."""
-    return outcome.correct
-
-
-def squared_errors(outcome: Outcome) -> Floats:
-    """Return (rows) the squared errors."""
-    return outcome.error**2
-
-
-def absolute_errors(outcome: Outcome) -> Floats:
-    """Return (rows) the absolute errors."""
-    return np.abs(outcome.error)
-
-
 def r2(sums: Residuals) -> float:
     """Return 1 - squared error / squared error of the mean label."""
     variance = sums.squares / sums.weight
@@ -416,7 +401,8 @@ class RowMean:
 
 BY_SCORE, BY_CLASS = Statistic("ranking", Ranking), Statistic("class_weights", ClassWeights)
 BY_GROUP, VARIANCES = Statistic("grouped", GroupedRows), Statistic("residuals", Residuals)
-CORRECT = RowMean(correct_rows)
+CORRECT = RowMean(lambda outcome: outcome.correct)
+SQUARED, ABSOLUTE = RowMean(lambda outcome: outcome.error**2), RowMean(lambda outcome: np.abs(outcome.error))
 
 
 @dataclass(frozen=True)
@@ -484,8 +470,8 @@ METRICS = {
             of_probabilities=True,
         ),
         Metric("accuracy", "Share of rows with the correct prediction.", True, BINARY + CLASSES, CORRECT, Sums.mean),
-        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, RowMean(squared_errors), Sums.root),
-        Metric("mae", "Mean absolute error.", False, NUMBERS, RowMean(absolute_errors), Sums.mean),
+        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, SQUARED, Sums.root),
+        Metric("mae", "Mean absolute error.", False, NUMBERS, ABSOLUTE, Sums.mean),
         Metric("r2", "Share of the variance of the labels that is explained.", True, NUMBERS, VARIANCES, r2),
         # Each row has one label and one prediction, so F1 over all rows is the accuracy.
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, CORRECT, Sums.mean),

@@ -180,11 +180,7 @@ def each_chunk(
         if isinstance(scorer.numbering, Numbering) or scorer.transform.norm_of_all:
             data = scorer.transform.in_columns(data)
         unknown -= data.nnz
-        return (
-            work(Piece(data, piece.skipped, piece.beside)),
-            unknown + data.count_outside(marks),
-            like_labels,
-        )
+        return work(Piece(data, piece.skipped, piece.beside)), unknown + data.count_outside(marks), like_labels
 
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
     if dictionary is not None:

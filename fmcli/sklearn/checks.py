@@ -7,10 +7,7 @@ from typing import Any
 from sklearn.base import is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-CHECKS_OF_WEIGHTS = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+CHECKS_OF_WEIGHTS = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 STEPS = "a stochastic solver takes two steps for a row that occurs twice, and one larger step for one of weight 2"
 ROUNDING = (
     "the check compares to 1e-7; sums over weighted rows and over repeated ones are rounded in different ways, which "

@@ -289,16 +289,10 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix, list of dict, or frame
+        X, sample_weight, eval_set, fields
             As in `FMClassifier.fit`.
         y : array-like
             Shape (rows,): the number of each row.
-        sample_weight : array-like, optional
-            Shape (rows,): weights, at least 0.
-        eval_set : (X, y) or list of these, optional
-            Validation data to choose the best epoch; several pairs are concatenated.
-        fields : array-like of int, optional
-            Shape (columns,): the field of each column, for models with fields.
 
         Returns
         -------
@@ -323,12 +317,8 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix, list of dict, or frame
-            As in `FMClassifier.fit`.
-        y : array-like
-            Shape (rows,): the number of each row.
-        sample_weight : array-like, optional
-            Shape (rows,): weights, at least 0.
+        X, y, sample_weight
+            As in `fit`.
         fields : array-like of int, optional
             Shape (columns,): the field of each column; only in the first call.
 

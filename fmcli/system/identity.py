@@ -33,12 +33,7 @@ def identity(path: str) -> dict[str, Any] | None:
             excerpts = checksum(file, status.st_size, SAMPLES)
     except OSError as error:
         raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
-    return {
-        "name": os.path.basename(path),
-        "size": status.st_size,
-        "changed": status.st_mtime_ns,
-        "excerpts": excerpts,
-    }
+    return {"name": os.path.basename(path), "size": status.st_size, "changed": status.st_mtime_ns, "excerpts": excerpts}
 
 
 def remote_identity(path: str) -> dict[str, Any] | None:

@@ -29,10 +29,13 @@ from fmcli.training.setup.warm_start import SolverState, WarmStart
 from fmcli.training.trained import Trained
 
 
-def keeps_state(plan: Plan) -> bool:
-    """Return whether a trained model has the state of its solver in its file: if it may, unless a number of the state
-    is not finite."""
-    may = plan.settings.may_keep_state(plan.spec, plan.model, plan.model.slots)
+def keeps_state(trained: Trained) -> bool:
+    """Return whether the file of a trained model has the state of its solver: as chosen; else of a single model, if it
+    may, unless a number of the state is not finite."""
+    plan = trained.plan
+    if (keep := plan.settings.choices.keep_state) is not None:
+        return bool(keep)
+    may = trained.members == 1 and plan.settings.may_keep_state(plan.spec, plan.model, plan.model.slots)
     return may and are_finite(state_arrays(plan.model).values())
 
 

@@ -59,12 +59,7 @@ def with_tested(
 def scorer_of_plan(plan: Plan, path: str) -> Scorer:
     """Return a scorer that reads rows for the model of a plan, and writes its predictions; the model file at `path`
     will have it."""
-    meta = {
-        "model": plan.spec.model,
-        "options": plan.spec.values,
-        "members": 1,
-        **transform_entries(plan.transform),
-    }
+    meta = {"model": plan.spec.model, "options": plan.spec.values, "members": 1, **transform_entries(plan.transform)}
     return Scorer(Draws(plan.model), plan.transform, meta, path)
 
 

@@ -74,11 +74,15 @@ class TuneCommand(ComparingCommand):
             for name, value in raw.items()
             if name in OPTIONS and is_range(value)
         }
-        named = kinds_of(raw, ranges)
+        asked = raw.get("model"), raw.get(SOLVER), raw.get("loss"), options_of(raw, ranges), ranges
+        named = several(*asked)
         kinds = [one for one in named if suits(dict.fromkeys(chosen, True), one)] or named
         if kinds:
             raw["model"], raw[SOLVER] = kinds[0].model, kinds[0].solver
-        first = kinds[0] if kinds else first_of(raw, ranges)
+        first = kinds[0] if kinds else None
+        if not kinds:
+            with suppress(UsageError):  # the command raises it
+                first = begun(*asked)
         for name, one in ranges.items():
             if kinds and not kinds[0].takes(name):
                 del raw[name]
@@ -120,17 +124,3 @@ def options_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str,
         for name, value in raw.items()
         if name in OPTIONS and name not in ranges
     }
-
-
-def kinds_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Spec]:
-    """Return the runs of all kinds and solvers of a command line that names several, or nothing. Raises UsageError if
-    none can be combined."""
-    return several(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options_of(raw, ranges), ranges)
-
-
-def first_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> Spec | None:
-    """Return the run with which the search of a command line begins that names no several kinds and solvers; None if it
-    has an error, which the command then raises."""
-    with suppress(UsageError):
-        return begun(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options_of(raw, ranges), ranges)
-    return None

@@ -100,7 +100,7 @@ def parse_limit(text: str) -> Limit:
     "--by",
     "margin",
     type=not_negative,
-    default=0.0,
+    default=0,
     metavar="X",
     help="With --no-worse-than: how much worse the metric may be. [default: 0; >= 0]",
 )

@@ -9,7 +9,7 @@ from fmcli.choosing.fitting import Events, OnEpoch
 from fmcli.choosing.request import SearchResult
 from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log
-from fmcli.cli.train.log import log_best_epoch, log_plan, log_refitted
+from fmcli.cli.train.log import log_best_epoch, log_plan
 from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.start import start_event
 from fmcli.cli.train.tries import log_comparison, log_quick_search, log_trials
@@ -69,7 +69,9 @@ class RunLog(Events):
         self.again = True
 
     def refitted(self, trained: Trained) -> None:
-        log_refitted(self.log, trained)
+        if trained.plan.compares_last and trained.best < len(trained.epochs):
+            best = f"it has the best {trained.plan.evaluation.chooser} on the training rows"
+            self.log.detail(f"kept epoch {trained.best}: of the last ones, {best}")
 
 
 def log_planned(log: Log, plan: Plan, searched: SearchResult, *, again: bool) -> None:

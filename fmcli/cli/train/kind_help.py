@@ -21,8 +21,6 @@ from fmcli.registry.words import in_words
 
 # The options that only solvers have that draw parameters.
 SAMPLING = ("prior_groups", "test", "test_output")
-# The options that choose components; their lists below the help are cut to what can be combined.
-CHOICES = ("model", "solver", "loss")
 # The options that only stochastic solvers have.
 BY_ROWS = ("log_every",)
 
@@ -35,7 +33,7 @@ class KindCommand(SectionCommand):
             # --help is eager, so click shows it before it looks at the other options.
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
             if given.get("model") or given.get("solver"):
-                ctx.obj = _spec(**{name: given.get(name) for name in CHOICES})
+                ctx.obj = make_spec(given.get("model") or DEFAULT_MODEL, given.get("solver"), given.get("loss"))
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -90,11 +88,6 @@ def with_default(name: str, line: str, chosen: Mapping[str, Any]) -> str:
         return line
     value = in_words(OPTIONS[name], chosen[name]) if name in OPTIONS else chosen[name]
     return f"{line} [{value}]" if value and not (name in OPTIONS and OPTIONS[name].negative) else line
-
-
-def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:
-    """Return the choices that the help is for. Raises UsageError for names that do not exist or do not combine."""
-    return make_spec(model or DEFAULT_MODEL, solver, loss)
 
 
 def _losses(spec: Spec) -> list[str]:

@@ -447,13 +447,6 @@ def short(value: float | str | Sequence[str]) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-def log_refitted(log: Log, trained: Trained) -> None:
-    """Log which epoch of the refit was kept, if it is not the last one."""
-    if trained.plan.compares_last and trained.best < len(trained.epochs):
-        name = trained.plan.evaluation.chooser
-        log.detail(f"kept epoch {trained.best}: of the last ones, it has the best {name} on the training rows")
-
-
 def log_convergence(log: Log, trained: Trained) -> None:
     """Log whether the objective has converged, for solvers with a stopping tolerance."""
     epochs, values = trained.epochs, trained.plan.spec.values

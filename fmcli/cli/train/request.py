@@ -139,18 +139,13 @@ def request_of(
     check_run(choices, settings, ranks=request.row_groups is not None, more={**beside, mode: True})
     if request.cluster is not None:
         request.cluster.check(inputs)
-        check_output(inputs, choices.output)
+        if choices.output is None and has_magic(inputs[0]):
+            raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
     check_checkpoint(choices)
     check_last(last, "the model")
     of_workers = () if request.cluster is None else (*last, *(table for _, table in choices.join))
     check_files(files, elsewhere=of_workers, written=not choices.dry_run)
     return request
-
-
-def check_output(inputs: tuple[str, ...], output: str | None) -> None:
-    """Raise UsageError if a pattern would name the model."""
-    if output is None and has_magic(inputs[0]):
-        raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
 
 
 def warm_start_of(choices: Choices) -> WarmStart | None:

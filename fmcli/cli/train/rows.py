@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
-    from fmcli.data.text.pieces import TextRows
     from fmcli.training.setup.settings import Settings
 
 
@@ -243,29 +241,25 @@ def read_rows(
     weighting, kind = request.weighting, MODELS[request.settings.spec.model]
     begin, before = time.perf_counter(), bad.count
     log.progress(f"reading {inputs[0]}")
+    threads = request.settings.threads
+    related = partial(with_relations, relations=request.relations, name=name_of(inputs[0]), threads=threads)
     table = read(
         inputs,
         format=format,
         keep_fields=request.fields,
         fields_if_any=request.uses_fields and not request.relations,
         compact=kind.compact and not request.choices.disk and request.beside is None,
-        threads=request.settings.threads,
+        threads=threads,
         bad=bad,
         label_weights=weighting is not None and weighting.beside_labels,
         labels=labels,
         hash_bits=request.settings.hash_bits,
         row_groups=request.row_groups,
-        columns=relating(request, inputs[0]) if request.relations else None,
+        columns=related if request.relations else None,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)
     return table
-
-
-def relating(request: Request, name: str) -> Callable[[TextRows], Dataset]:
-    """Return a function that gives training rows their relations; `name` is the first input's."""
-    threads = request.settings.threads
-    return partial(with_relations, relations=request.relations, name=name_of(name), threads=threads)
 
 
 def log_skipped(log: Log, lines: int) -> None:

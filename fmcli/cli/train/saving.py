@@ -53,10 +53,7 @@ def save(
     output = None if worse and request.choices.fail_worse_than_constant else request.model
     if output is not None:
         log.progress(f"writing {output}")
-        keep = request.choices.keep_state
-        if keep is None:
-            keep = request.choices.ensemble == 1 and keeps_state(trained.plan)
-        save_model(output, trained, training, format, keep_state=keep)
+        save_model(output, trained, training, format, keep_state=keeps_state(trained))
         facts = {**facts, **write_test(log, trained, request.choices.test_output)}
     took, memory = time.perf_counter() - events.begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}

@@ -3,78 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
+from fmcli.base.rules import BOOLEAN, COUNT, NUMBER, Rule, is_number, list_of, null_or, one_of, whole, within
 from fmcli.data.labels import is_name
 
-LARGEST_COUNT = 2**31 - 1  # features or fields
-
-
-def is_count(value: Any, most: int = 2**63 - 1) -> bool:
-    """Return whether a value is an integer from 0 to `most`."""
-    return type(value) is int and 0 <= value <= most
-
-
-def is_dimension(value: Any) -> bool:
-    """Return whether a value can be a number of features or fields."""
-    return is_count(value, LARGEST_COUNT)
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a finite number."""
-    return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**63)
-
-
-def is_size(value: Any) -> bool:
-    """Return whether a value is a finite number, at least 0."""
-    return is_number(value) and value >= 0
+DIMENSION, SIZE = whole(0, 2**31 - 1), within(0, math.inf)  # of features or fields; of a sum or a length
+NAME, FIGURES = Rule("the name of a label", is_name), Rule("figures by name", lambda value: type(value) is dict)
 
 
 def are_labels(value: Any) -> bool:
-    """Return whether a value is a list of distinct labels, each with its number of rows and their weight, or None."""
-    return value is None or (
+    """Return whether a value is a list of distinct labels, each with its number of rows and their weight."""
+    return (
         type(value) is list
         and all(type(entry) is list and len(entry) == 3 for entry in value)
-        and all(is_number(label) and is_count(rows) and is_size(weight) for label, rows, weight in value)
+        and all(is_number(label) and COUNT.holds(rows) and SIZE.holds(weight) for label, rows, weight in value)
         and len({label for label, _, _ in value}) == len(value)
     )
 
 
 def are_names(value: Any) -> bool:
-    """Return whether a value is a list of distinct label names, or None."""
-    return value is None or (type(value) is list and all(map(is_name, value)) and len(set(value)) == len(value))
+    """Return whether a value is a list of distinct label names."""
+    return list_of(NAME).holds(value) and len(set(value)) == len(value)
 
 
 def are_sizes(value: Any) -> bool:
-    """Return whether a value is a list of the sizes of a dictionary's three arrays in bytes, or None."""
-    return value is None or (type(value) is list and len(value) == 3 and all(map(is_count, value)))
+    """Return whether a value is a list of the sizes of a dictionary's three arrays in bytes."""
+    return list_of(COUNT).holds(value) and len(value) == 3
 
 
-def is_flag(value: Any) -> bool:
-    """Return whether a value is true or false."""
-    return type(value) is bool
-
-
-RULES: dict[str, dict[str, Callable[[Any], bool]]] = {
+RULES: dict[str, dict[str, Rule]] = {
     "header": {
-        "chunks": is_count,
-        "shuffled": is_flag,
-        "dictionary": are_sizes,
-        "facts": lambda value: type(value) is dict,
-        "about": lambda value: type(value) is dict,
+        "chunks": COUNT,
+        "shuffled": BOOLEAN,
+        "dictionary": null_or(Rule("sizes", are_sizes)),
+        "facts": FIGURES,
+        "about": FIGURES,
     },
     "facts": {
-        "format": lambda value: value in ("libsvm", "ffm"),
-        **dict.fromkeys(("rows", "nonzeros", "longest", "repeated_rows", "bytes"), is_count),
-        **dict.fromkeys(("features", "fields"), is_dimension),
-        **dict.fromkeys(("longest_square", "total_weight", "deviation"), is_size),
-        **dict.fromkeys(("lowest", "highest", "mean"), is_number),
-        "weighted": is_flag,
-        "labels": are_labels,
-        "names": are_names,
+        "format": one_of("libsvm", "ffm"),
+        **dict.fromkeys(("rows", "nonzeros", "longest", "repeated_rows", "bytes"), COUNT),
+        **dict.fromkeys(("features", "fields"), DIMENSION),
+        **dict.fromkeys(("longest_square", "total_weight", "deviation"), SIZE),
+        **dict.fromkeys(("lowest", "highest", "mean"), NUMBER),
+        "weighted": BOOLEAN,
+        "labels": null_or(Rule("labels", are_labels)),
+        "names": null_or(Rule("names", are_names)),
     },
-    "about": dict.fromkeys(("keep_fields", "label_weights"), is_flag),
+    "about": dict.fromkeys(("keep_fields", "label_weights"), BOOLEAN),
 }
 
 
@@ -85,7 +61,7 @@ def check_header(header: Any) -> None:
     for part, rules in RULES.items():
         table = header if part == "header" else header[part]
         for name, rule in rules.items():
-            if name not in table or not rule(table[name]):
+            if name not in table or not rule.holds(table[name]):
                 raise ValueError(f"its header has no valid {name}")
     facts = header["facts"]
     if facts.keys() != RULES["facts"].keys():

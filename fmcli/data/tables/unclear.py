@@ -168,10 +168,7 @@ def _units(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Figures) -> str:
         return f"{name!r} has numbers with the unit {unit_of(one)!r}, such as {shown(one)!r}"
 
-    return (
-        f"the column {_each(columns, text)}: write the numbers alone",
-        left_out_or_names(columns),
-    )
+    return f"the column {_each(columns, text)}: write the numbers alone", left_out_or_names(columns)
 
 
 def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import (
@@ -42,14 +42,10 @@ def check_run(choices: Choices, settings: Settings, *, ranks: bool, more: Mappin
 
 def made(choices: Choices) -> dict[str, object]:
     """Return each choice, and whether it has another value than by default; "no_NAME" for a switch that is off."""
-    differing = {name: name in choices.given and is_made(choices.values[name]) for name in CHOICES}
-    off = {f"no_{name}": choices.values[name] is False for name, choice in CHOICES.items() if choice.kind is bool}
+    values = choices.values
+    differing = {name: name in choices.given and values[name] is not False and values[name] != () for name in CHOICES}
+    off = {f"no_{name}": values[name] is False for name, choice in CHOICES.items() if choice.kind is bool}
     return {**differing, **off}
-
-
-def is_made(value: Any) -> bool:
-    """Return whether a value turns something on."""
-    return value is not False and value != ()
 
 
 def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str, object]:
