@@ -137,7 +137,8 @@ def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
     kept |= labeled
     label = np.where(labeled, rng.integers(0, 4, score.shape), -np.inf)
     exact_scores = of_scorer(scorer, dataset(items, FEATURES))[1]
-    found = near(Rounded(score, rng), exact_scores, dataset(contexts, FEATURES), labeled, others)
+    none_last = np.zeros(len(items), dtype=bool)
+    found = near(Rounded(score, rng), exact_scores, dataset(contexts, FEATURES), labeled, others, none_last)
     assert len(contexts) < labeled.sum() < len(found.score) < kept.sum()
     count = kept.sum(axis=1) - np.bincount(found.context)
     others, relevance = Others(count, found.ahead), Relevance(1.0)

@@ -333,13 +333,15 @@ def near(
     contexts: Dataset,
     labeled: NDArray[np.bool_],
     others: NDArray[np.bool_],
+    last: NDArray[np.bool_],
 ) -> Near:
     """Return the labeled pairs (contexts, items), and the other pairs whose fast score is within the error bound of a
-    labeled pair's score."""
+    labeled pair's score. last : (items) whether an item ranks last, whatever its scores."""
     fast, error = np.empty(labeled.shape, dtype=np.float32), np.zeros(contexts.rows)
     for first, some, bound in scores.each(contexts):
         fast[:, first : first + some.shape[1]] = some
         np.maximum(error, bound, out=error)
+    fast[:, last] = LEAST
     known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
     exact = labeled | (others & ~known[:, None])
     single = bool((labeled.sum(axis=1) == 1).all())  # as where the last pair of each user is held out
@@ -347,7 +349,7 @@ def near(
         fast, labeled, exact, others, 2 * error
     )
     context, item = np.divmod(np.flatnonzero(exact), exact.shape[1])  # faster than np.nonzero
-    score = exact_scores(contexts, context.astype(np.int32), item.astype(np.int32))
+    score = np.where(last[item], LEAST, exact_scores(contexts, context.astype(np.int32), item.astype(np.int32)))
     if single:
         below = score <= score[labeled[exact]][context]
         return Near(context, item, score, np.where(below, np.array(above)[context], 0))
@@ -428,15 +430,17 @@ def ranked(
     scorer : what scores pairs; None: the score of an item is its `popularity`, whoever the user is.
     """
     users, items = pairs.contexts.rows, pairs.items.rows
+    scores: PairScores
+    exact_scores: ExactScores
     last = np.zeros(items, dtype=np.bool_)
     if scorer is None:
         assert popularity is not None
-        scores, exact_scores, reason = of_popularity(popularity)
+        scores, exact_scores, reason = PopularScores(popularity), lambda contexts, one, other: popularity[other], ""
     else:
         scores, exact_scores, reason = of_scorer(scorer, pairs.items)
         if scorer.known is not None:
+            # `recommend` leaves these out, but a relevant one among them is a miss.
             last = np.diff(pairs.items.indptr) == 0
-            scores, exact_scores = ranked_last(scores, exact_scores, last)
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
     seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
     seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
@@ -453,7 +457,7 @@ def ranked(
         mine = slice(begins[start], begins[stop])
         labeled[pairs.user[mine] - start, pairs.item[mine]] = True
         rest = ~(known | labeled)
-        found = near(scores, exact_scores, contexts, labeled, rest)
+        found = near(scores, exact_scores, contexts, labeled, rest, last)
         label, is_labeled = np.full(len(found.score), -np.inf), labeled[found.context, found.item]
         label[is_labeled] = pairs.label[mine]
         beside = np.bincount(found.context[~is_labeled], minlength=count)
@@ -478,30 +482,6 @@ def of_scorer(scorer: Scorer, items: Dataset) -> tuple[PairScores, ExactScores, 
     return scores, lambda contexts, one, other: scored(scorer, united(contexts, items, one, other)).order, reason
 
 
-class RankedLast:
-    """The scores of pairs, by which some items (items) rank last."""
-
-    def __init__(self, scores: PairScores, last: NDArray[np.bool_]) -> None:
-        self.scores, self.last = scores, last
-
-    def each(self, contexts: Dataset) -> Iterator[tuple[int, NDArray[np.float32], Floats]]:
-        for first, score, error in self.scores.each(contexts):
-            score[:, self.last[first : first + score.shape[1]]] = LEAST
-            yield first, score, error
-
-
-def ranked_last(
-    scores: PairScores, exact_scores: ExactScores, last: NDArray[np.bool_]
-) -> tuple[PairScores, ExactScores]:
-    """Return the scores of pairs, by which some items (items) rank last: `recommend` leaves these out, but a relevant
-    one among them is a miss."""
-    if not last.any():
-        return scores, exact_scores
-    return RankedLast(scores, last), lambda contexts, one, other: np.where(
-        last[other], LEAST, exact_scores(contexts, one, other)
-    )
-
-
 class PopularScores:
     """The scores of pairs by the popularity (items) of the item."""
 
@@ -510,8 +490,3 @@ class PopularScores:
 
     def each(self, contexts: Dataset) -> Iterator[tuple[int, NDArray[np.float32], Floats]]:
         yield 0, np.broadcast_to(self.popularity, (contexts.rows, len(self.popularity))), np.zeros(contexts.rows)
-
-
-def of_popularity(popularity: Floats) -> tuple[PairScores, ExactScores, str]:
-    """Return the scores of pairs by the popularity of the item."""
-    return PopularScores(popularity), lambda contexts, one, other: popularity[other], ""

@@ -55,14 +55,10 @@ class Equal:
     """
 
     def __init__(self, items: Dataset) -> None:
-        found = np.unique(
-            hashes(items, np.ones(items.features, dtype=np.bool_)), return_index=True, return_inverse=True
-        )
-        _, first, kind = found
-        place = np.empty(len(first), dtype=np.int64)
-        place[np.argsort(first)] = np.arange(len(first))
+        every = hashes(items, np.ones(items.features, dtype=np.bool_))
+        _, first, kind = np.unique(every, return_index=True, return_inverse=True)
         self.rows: Rows = np.sort(first).astype(np.int32)
-        self.kind: Numbers = place[kind]
+        self.kind: Numbers = np.argsort(np.argsort(first))[kind]
         self.size: Numbers = np.bincount(self.kind, minlength=len(first))
         self._members = np.argsort(self.kind, kind="stable")
         self._begins = np.cumsum(self.size) - self.size
