@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from fmcli.choosing.plans import can_compare, is_free, terms_of
 from fmcli.choosing.quick_search import TriedValue
@@ -19,36 +18,6 @@ WEIGHT, FACTORS = "unseen_weight", "l2_v"
 PATHS = ((WEIGHT, (5.0, 5.0)), (WEIGHT, (0.2, 0.2)), (FACTORS, (10.0, 10.0, 10.0)), (FACTORS, (0.1, 0.1)))
 
 
-class Reached(NamedTuple):
-    """A run, with its pairs, and the metric that chooses its epoch; None: training diverged."""
-
-    plan: Plan
-    pairs: ObservedRows
-    value: float | None
-
-    def of(self, option: str) -> float:
-        """Return the value of an option."""
-        return self.pairs.terms.unseen_weight if option == WEIGHT else float(self.plan.spec.values[option])
-
-    def changed(self, option: str, value: float) -> Reached:
-        """Return the run with another value, trained."""
-        if option == WEIGHT:
-            pairs = self.pairs.weighing(value)
-            return reached(replace(self.plan, source=pairs), pairs)
-        return reached(with_options(self.plan, {option: value}), self.pairs)
-
-    def better_than(self, other: Reached) -> bool:
-        """Return whether the metric is better."""
-        validation = self.plan.validation
-        assert validation is not None
-        return self.value is not None and (other.value is None or validation.better(self.value, other.value))
-
-    def fresh(self) -> Plan:
-        """Return the plan of the run, with a model that is not trained."""
-        plan = self.plan
-        return replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
-
-
 def with_pair_options(plan: Plan) -> tuple[Plan, list[TriedValue]]:
     """Return the plan of a run on observed pairs with better values of options, and what was tried; of other runs,
     nothing."""
@@ -58,30 +27,50 @@ def with_pair_options(plan: Plan) -> tuple[Plan, list[TriedValue]]:
     open_to = {WEIGHT: not source.terms.is_given, FACTORS: terms_of(plan)["_v"] and is_free(plan.spec, FACTORS)}
     if not plan.settings.quick_search or plan.spec.values["epochs"] <= 1 or not any(open_to.values()):
         return plan, []
-    best, found, taken = reached(plan, source), list[TriedValue](), set[str]()
+    best, value, found, taken = plan, reached(plan), list[TriedValue](), set[str]()
     for option, path in PATHS:
         if option in taken or not open_to[option]:
             continue
         for factor in path:
-            usual = best.of(option)
-            other = best.changed(option, factor * usual)
-            chosen = other.better_than(best)
-            values = usual, validation.chooser, other.value, best.value
-            found.append(TriedValue({option: other.of(option)}, *values, chosen, folds=1))
+            usual = value_of(best, option)
+            other = changed(best, option, factor * usual)
+            now = reached(other)
+            chosen = now is not None and (value is None or validation.better(now, value))
+            tried = {option: value_of(other, option)}
+            found.append(TriedValue(tried, usual, validation.chooser, now, value, chosen, folds=1))
             if not chosen:
                 break
-            best = other
+            best, value = other, now
             taken.add(option)
-    return best.fresh(), found
+    return untrained(best), found
 
 
-def reached(plan: Plan, pairs: ObservedRows) -> Reached:
-    """Return a run, trained with a model of its own."""
-    run = Reached(plan, pairs, None)
+def value_of(plan: Plan, option: str) -> float:
+    """Return the value of an option."""
+    if option == WEIGHT:
+        assert isinstance(plan.source, ObservedRows)
+        return plan.source.terms.unseen_weight
+    return float(plan.spec.values[option])
+
+
+def changed(plan: Plan, option: str, value: float) -> Plan:
+    """Return the plan with another value of an option."""
+    if option == WEIGHT:
+        assert isinstance(plan.source, ObservedRows)
+        return replace(plan, source=plan.source.weighing(value))
+    return with_options(plan, {option: value})
+
+
+def untrained(plan: Plan) -> Plan:
+    """Return the plan with a model that is not trained."""
+    return replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
+
+
+def reached(plan: Plan) -> float | None:
+    """Return the metric that chooses the epoch of a run, trained with a model of its own; None: training diverged."""
     try:
-        trained = train(run.fresh())
+        trained = train(untrained(plan))
     except DivergedError:
-        return run
-    validation = plan.validation
-    assert validation is not None
-    return run._replace(value=trained.epochs[trained.best - 1].valid[validation.chooser])
+        return None
+    assert plan.validation is not None
+    return trained.epochs[trained.best - 1].valid[plan.validation.chooser]
