@@ -22,8 +22,8 @@ Hashes = NDArray[np.uint64]
 ENTRIES_AT_ONCE = 1 << 18
 
 
-def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
-    """Return (rows) a hash of each row's set of entries in the kept columns."""
+def hashes(data: Dataset, kept: NDArray[np.bool_] | None = None) -> Hashes:
+    """Return (rows) a hash of each row's set of entries in the kept columns; None: in all."""
     found = np.zeros(data.rows, dtype=np.uint64)
     starts = np.searchsorted(data.indptr, np.arange(0, data.nnz, ENTRIES_AT_ONCE))
     for begin, end in pairwise([*np.unique(starts).tolist(), data.rows]):
@@ -31,7 +31,7 @@ def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
     return found
 
 
-def _hashes(data: Dataset, kept: NDArray[np.bool_], begin: int, end: int) -> Hashes:
+def _hashes(data: Dataset, kept: NDArray[np.bool_] | None, begin: int, end: int) -> Hashes:
     """Return the hashes of rows begin:end."""
     indptr = data.indptr[begin : end + 1]
     entries = slice(int(indptr[0]), int(indptr[-1]))
@@ -40,7 +40,8 @@ def _hashes(data: Dataset, kept: NDArray[np.bool_], begin: int, end: int) -> Has
     field = 0 if data.field is None else data.field[entries].astype(np.int64)
     mixed = mix((index.astype(np.int64) + field * FIELD).view(np.uint64))
     mixed = mix(mixed ^ value.view(np.uint32).astype(np.uint64))
-    mixed[~kept[index]] = 0
+    if kept is not None:
+        mixed[~kept[index]] = 0
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     return np.asarray(sums[indptr[1:] - indptr[0]] - sums[indptr[:-1] - indptr[0]])
 

@@ -56,8 +56,7 @@ def known_popularity(scorer: Scorer, items: Dataset) -> Popularity | None:
     known = scorer.known
     if known is None:
         return None
-    every = np.ones(scorer.model.features, dtype=np.bool_)
-    place = places_in(hashes(known.items, every), hashes(items, every))
+    place = places_in(hashes(known.items), hashes(items))
     counts = np.bincount(known.seen, minlength=known.items.rows)
     return Popularity(np.where(place >= 0, counts[place], 0), known.users.rows)
 
@@ -68,11 +67,8 @@ def known_seen(scorer: Scorer, contexts: Dataset, items: Dataset) -> Seen | None
     known = scorer.known
     if known is None:
         return None
-    every = np.ones(scorer.model.features, dtype=np.bool_)
-    user, item = (
-        places_in(hashes(theirs, every), hashes(mine, every))
-        for mine, theirs in ((contexts, known.users), (items, known.items))
-    )
+    sides = (known.users, contexts), (known.items, items)
+    user, item = (places_in(hashes(theirs), hashes(mine)) for theirs, mine in sides)
     row_of: NDArray[np.int64] = np.full(known.items.rows, -1, dtype=np.int64)
     row_of[item[item >= 0]] = np.flatnonzero(item >= 0)
     sizes = np.where(user >= 0, np.diff(known.begins)[user], 0)

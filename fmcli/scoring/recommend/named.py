@@ -170,7 +170,7 @@ def named_rows(
 def different_rows(data: Dataset, ids: Sequence[bytes]) -> NDArray[np.int32]:
     """Return the numbers of rows without later rows that have the id and the features of an earlier one."""
     found: dict[tuple[bytes, int], int] = {}
-    for row, key in enumerate(zip(ids, hashes(data, np.ones(data.features, dtype=np.bool_)).tolist(), strict=True)):
+    for row, key in enumerate(zip(ids, hashes(data).tolist(), strict=True)):
         found.setdefault(key, row)
     return np.array(list(found.values()), dtype=np.int32)
 

@@ -55,8 +55,7 @@ class Equal:
     """
 
     def __init__(self, items: Dataset) -> None:
-        every = hashes(items, np.ones(items.features, dtype=np.bool_))
-        _, first, kind = np.unique(every, return_index=True, return_inverse=True)
+        _, first, kind = np.unique(hashes(items), return_index=True, return_inverse=True)
         self.rows: Rows = np.sort(first).astype(np.int32)
         self.kind: Numbers = np.argsort(np.argsort(first))[kind]
         self.size: Numbers = np.bincount(self.kind, minlength=len(first))

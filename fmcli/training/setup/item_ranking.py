@@ -147,7 +147,7 @@ def without_users(source: TrainingRows, named: Callable[[str], str]) -> str:
     some = every[:: max(1, len(every) // MOST_GROUPS)]
     data = source.data.take(source.rows[np.isin(every, some)])
     group = np.unique(groups_of(data), return_inverse=True)[1]
-    item = np.unique(hashes(data, np.ones(data.features, dtype=np.bool_)), return_inverse=True)[1]
+    item = np.unique(hashes(data), return_inverse=True)[1]
     of_item = np.unique(item * (group.max() + 1) + group) // (group.max() + 1)
     repeated = (np.bincount(of_item) > 1)[item]
     found = GroupsOfFeatures.of(data, group)
