@@ -36,6 +36,18 @@ def figure(value: float, digits: int = 4) -> str:
     return (f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text).removesuffix(".")
 
 
+def plain_figure(value: float) -> str:
+    """Return a label with four significant digits, or a whole number with all of its digits: "5", "0.2500"."""
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else figure(value)
+
+
+def listed(texts: Sequence[str], count: int | None = None) -> str:
+    """Return texts as a list for a message: "a, b and c". count : the number of all texts, listed or not."""
+    more = [f"{count - len(texts):,} more"] if count is not None and count > len(texts) else []
+    *most, last = [*texts, *more]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def figures_apart(one: float | None, other: float | None) -> tuple[str, str]:
     """Return the metrics of two runs with four significant digits, or with more if they look the same. None: the run
     diverged."""

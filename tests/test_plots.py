@@ -101,7 +101,7 @@ def test_a_search_is_drawn_as_the_best_value_so_far():
     )
     with pytest.raises(BadInputError, match="has no trials"):
         figure({"s": study[:1]}, None, [])
-    with pytest.raises(BadInputError, match="s: has trials, which are drawn as a search, without logs of train or cv"):
+    with pytest.raises(BadInputError, match="s: has the trials of a search: draw them without logs of train or cv"):
         figure({"log": log(), "s": study}, None, [])
     with pytest.raises(BadInputError, match="f: has no epochs; it must be a log of train or cv"):
         figure({"log": log(), "f": [{"event": "summary"}]}, None, [])

@@ -9,9 +9,14 @@ from fmcli.text import one_line
 
 Curve = tuple[Sequence[float], Sequence[float]]
 
-# Pixels.
+# Pixels. With a title of the y axis, the numbers of the axis begin further to the right.
+TITLED_LEFT = 78
+UNTITLED = 8  # the height above the legend without a title
 WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26, 46, 18, 13, 22
-LETTER = 7.4  # the mean width of a letter in this font size, rounded up
+LETTER, WIDER = 7.4, 5.0  # the mean width of a letter in this font size, rounded up, and what wide letters add
+WIDE = "mwMW@%"
+# The least number that is shown in a unit, the unit, and its sign.
+UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"), (0.0, 1.0, ""))
 INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 # Colors that color-blind readers can tell apart (Okabe and Ito), each with a pattern of dashes.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
@@ -92,7 +97,7 @@ def svg(figure: Figure) -> str:
     for title, curves in figure.panels.items():
         lines = list(panel(figure, title, curves))
         blocks += [f'<g transform="translate(0 {top:g})">', *lines, "</g>"]
-        top += height(curves)
+        top += height(figure, title, curves)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" width="{WIDTH}" height="{top:g}"'
     style = f'  font-family="sans-serif" font-size="{FONT}" fill="{INK}">'
     back = f'<rect width="{WIDTH}" height="{top:g}" fill="{PAPER}"/>'
@@ -104,41 +109,59 @@ def label(text: str) -> str:
     return escape(one_line(text))
 
 
-def places(curves: Mapping[str, Curve]) -> tuple[list[tuple[float, int]], int]:
-    """Return the place of each entry of the legend (x, line), and the number of lines."""
-    found, x, line = list[tuple[float, int]](), float(LEFT), 0
+def tick(value: float) -> str:
+    """Return the number at a tick, short enough for its place: 0.25, 5000, 20k, 1.5M."""
+    unit, sign = next((unit, sign) for least, unit, sign in UNITS if abs(value) >= least)
+    return f"{value / unit:g}{sign}"
+
+
+def places(curves: Mapping[str, Curve], left: float) -> tuple[list[tuple[float, int]], int]:
+    """Return the place of each entry of the legend (x, line), and the number of lines. left : where a line begins."""
+    found, x, line = list[tuple[float, int]](), left, 0
     for name in curves:
-        width = SIGN + 6 + LETTER * len(name) + 12
+        width = SIGN + 6 + LETTER * len(name) + WIDER * sum(map(name.count, WIDE)) + 12
         if found and x + width > WIDTH:
-            x, line = float(LEFT), line + 1
+            x, line = left, line + 1
         found.append((x, line))
         x += width
     return found, line + 1
 
 
-def height(curves: Mapping[str, Curve]) -> float:
+def left_of(figure: Figure) -> float:
+    """Return where the axes begin."""
+    return float(TITLED_LEFT if figure.y else LEFT)
+
+
+def height(figure: Figure, title: str, curves: Mapping[str, Curve]) -> float:
     """Return the height of a panel."""
-    return TITLE + places(curves)[1] * LINE + PLOT + BELOW
+    return head_of(title) + places(curves, left_of(figure))[1] * LINE + PLOT + BELOW
+
+
+def head_of(title: str) -> int:
+    """Return the height above the legend of a panel."""
+    return TITLE if title else UNTITLED
 
 
 def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[str]:
     """Yield the lines of a panel, with its legend below its title."""
-    legend, lines = places(curves)
-    top = TITLE + lines * LINE + 4
+    left = left_of(figure)
+    legend, lines = places(curves, left)
+    head = head_of(title)
+    top = head + lines * LINE + 4
     bottom = top + PLOT
-    x = Axis([v for xs, _ in curves.values() for v in xs], figure.log_x, (LEFT + 6, WIDTH - RIGHT))
+    x = Axis([v for xs, _ in curves.values() for v in xs], figure.log_x, (left + 6, WIDTH - RIGHT))
     y = Axis([v for _, ys in curves.values() for v in ys], figure.log_y, (bottom - 6, top + 6))
-    yield f'<text x="{LEFT}" y="17" font-weight="bold">{label(title)}</text>'
+    yield f'<text x="{left:g}" y="17" font-weight="bold">{label(title)}</text>'
     for value in y.ticks:
         at = y(value)
-        yield f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="{FRAME}"/>'
-        yield f'<text x="{LEFT - 5}" y="{at + 4.5:.1f}" text-anchor="end">{value:g}</text>'
+        yield f'<path d="M{left:g} {at:.1f}H{WIDTH - RIGHT}" stroke="{FRAME}"/>'
+        yield f'<text x="{left - 5:g}" y="{at + 4.5:.1f}" text-anchor="end">{tick(value)}</text>'
     for value in x.ticks:
         at = x(value)
         yield f'<path d="M{at:.1f} {bottom}v5" stroke="{INK}"/>'
-        yield f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{value:g}</text>'
-    yield f'<path d="M{LEFT} {top}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>'
-    yield f'<text x="{(LEFT + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{label(figure.x)}</text>'
+        yield f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{tick(value)}</text>'
+    yield f'<path d="M{left:g} {top}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>'
+    yield f'<text x="{(left + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{label(figure.x)}</text>'
     middle = (top + bottom) / 2
     yield f'<text transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{label(figure.y)}</text>'
     for i, (name, (xs, ys)) in enumerate(curves.items()):
@@ -155,6 +178,6 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
         if len(points) <= MOST_MARKERS and name not in figure.clouds:
             yield f'<path d="{dots}" stroke="{color}" stroke-width="7" stroke-linecap="round"/>'
         at, line = legend[i]
-        level = TITLE + line * LINE + 5
+        level = head + line * LINE + 5
         yield f'<path d="M{at:g} {level}h{SIGN}" {stroke}/>'
         yield f'<text x="{at + SIGN + 6:g}" y="{level + 4}">{label(name)}</text>'

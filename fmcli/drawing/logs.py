@@ -143,7 +143,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
             found = dict(trials_of(path, events) if of_trials else runs_of(path, events, len(files) > 1))
             if not found:
                 if is_of_search(events[0]):
-                    raise BadInputError(f"{path}: has trials, which are drawn as a search, without logs of train or cv")
+                    raise BadInputError(f"{path}: has the trials of a search: draw them without logs of train or cv")
                 raise BadInputError(f"{path}: has no epochs; it must be a log of train or cv")
             if found.keys() & runs.keys():
                 raise UsageError(f"{path}: another file has the same name, by which curves are told apart")
@@ -173,10 +173,12 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
         elif kind == "summary":
             run.summary = event
     first = found.get((None, None, None, None), LoggedRun())
-    for against in dict.fromkeys(key[0] for key in found):
+    compared = dict.fromkeys(key[0] for key in found)
+    for against in compared:
         folds = [run for key, run in found.items() if key[0] == against and key[3] is not None and run.epochs]
         if folds:
-            yield named(file, against or "these options", several), mean(folds)
+            usual = "these options" if len(compared) > 1 else "mean of folds"
+            yield named(file, against or usual, several), mean(folds)
     for key, run in found.items():
         if key[1] is not None:
             yield named(file, f"member {key[1]}", several), run

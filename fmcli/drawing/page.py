@@ -10,6 +10,7 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -39,13 +40,16 @@ class HtmlPage:
             said = f'<p class="note">{label(note)}</p>' if note else ""
             self._sections.append(f"<section><h2>{label(title)}</h2>{said}{''.join(parts)}</section>")
 
-    def chart(self, figure: Figure, kind: str = "") -> str:
-        """Return a figure, whose values the script shows. kind : a class of CSS."""
-        curves = [
-            {"name": name, "x": rounded(x), "y": rounded(y)}
-            for panel in figure.panels.values()
-            for name, (x, y) in panel.items()
-        ]
+    def charts(self, figure: Figure, kind: str = "") -> list[str]:
+        """Return a figure as charts, one for each panel, whose values the script shows. kind : a class of CSS."""
+        if len(figure.panels) == 1:
+            return [self._chart(figure, kind)]
+        panels = figure.panels.items()
+        return [self._chart(replace(figure, caption=title, panels={"": curves}), kind) for title, curves in panels]
+
+    def _chart(self, figure: Figure, kind: str) -> str:
+        (panel,) = figure.panels.values()
+        curves = [{"name": name, "x": rounded(x), "y": rounded(y)} for name, (x, y) in panel.items()]
         self._charts.append({"curves": curves})
         image = svg(figure).replace(f"<title>{label(figure.caption)}</title>\n", "", 1)
         image = image.replace("<svg ", f'<svg class="chart" role="img" aria-label="{label(figure.caption)}" ', 1)
@@ -169,6 +173,6 @@ def titled(title: str, part: str, kind: str = "") -> str:
     return f'<div class="{kind}"><h3>{label(title)}</h3>{part}</div>' if part else ""
 
 
-def command_text(words: str) -> str:
-    """Return a command to copy."""
-    return f"<pre>{label(words)}</pre>"
+def command_text(words: Sequence[str]) -> str:
+    """Return the words of a command to copy, in lines that end between words."""
+    return f"<pre>{' '.join(f'<span>{label(word)}</span>' for word in words)}</pre>"

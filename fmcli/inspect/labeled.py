@@ -22,7 +22,7 @@ from fmcli.scoring.metrics import BINARY, NUMBERS, Outcome, log_losses
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
-from fmcli.text import figure, number
+from fmcli.text import figure, plain_figure
 
 # The most thresholds, rows whose scores are explained, fields or features that are ranked, and parts of a score.
 MOST_THRESHOLDS, MOST_EXPLAINED, MOST_RANKED, MOST_PARTS = 200, 5000, 20, 8
@@ -95,7 +95,7 @@ class ScoredRows:
         if outcome.task in NUMBERS:
             first = labels.values[0] if labels.values else 0.0
             label = float(outcome.label[row]) + first
-            return {"label": number(label), "prediction": figure(label + float(outcome.error[row]))}
+            return {"label": plain_figure(label), "prediction": figure(label + float(outcome.error[row]))}
         label_text, text = (labels.texts[int(one[row])] for one in (outcome.class_label, outcome.class_predicted))
         if outcome.link.probable:
             likely = float(outcome.probability[row].max())

@@ -66,7 +66,8 @@ def each_slice(rows: ScoredRows) -> Iterator[tuple[str, str, Numbers]]:
         for text, mine in each_range(values):
             chosen = np.unique(row[entries[mine]])
             if len(chosen) >= FEWEST_ROWS:
-                yield title, f"{shown} {text}".strip(), chosen
+                gap = "(missing)" if name.endswith("=") and not shown else ""
+                yield title, f"{shown} {text}".strip() or gap, chosen
     if of_entry is None:
         return
     for column in range(len(fields.names)):

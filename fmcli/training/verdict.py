@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.scoring.sparsity import SPARSITY
-from fmcli.text import counted, figure
+from fmcli.text import counted, figure, listed
 
 if TYPE_CHECKING:
     from fmcli.training.baseline import Comparison
@@ -62,4 +62,4 @@ def sentence(
         if name == "rmse" and "r2" not in metrics and least and value < least:
             beside = f"{beside[:-1]}, {100 * (1 - (value / least) ** 2):.3g} % of the variance explained)"
         found.append(f"{name.upper() if name in CAPITALS else name} {figure(value)}{beside}")
-    return f"{begin} with {' and '.join(found[:MOST])}{end}." if found else ""
+    return f"{begin} with {listed(found[:MOST])}{end}." if found else ""

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from fmcli.cli.flags import flag_of
+
 # Names that would break out of HTML, a script, an attribute or a terminal.
 HOSTILE = (
     "</script><script>window.broken=1</script>",
@@ -76,8 +78,8 @@ def test_the_page_has_the_figures_of_evaluate_and_responds(run, sample, adult, o
     assert titles == [*expected, "What the model has learned", "Training", "The model"]
     verdict = f"Predicts 1,500 rows with AUC {figures['metrics']['auc']:#.4g} (guessing: 0.5) and logloss "
     assert page.inner_text(".verdict").startswith(verdict)
-    # ROC, precision and recall, reliability, and the learning curve.
-    assert page.locator("svg.chart").count() == 4
+    # ROC, precision and recall, reliability, and the learning curves of the loss and two metrics.
+    assert page.locator("svg.chart").count() == 6
     for path in page.locator("svg.chart .curve").all():
         assert path.bounding_box()["width"] > 50
     assert "train " in page.inner_text("pre")
@@ -130,6 +132,45 @@ def test_slices_have_the_errors_of_their_rows(run, adult, opened, sample):
 def test_a_narrow_page_scrolls_in_its_tables_only(adult, opened):
     page = opened("r.html", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+# Pairs of texts of a chart, one over the other.
+OVERLAPS = """
+Array.from(document.querySelectorAll("svg.chart")).flatMap(chart => {
+  const boxes = Array.from(chart.querySelectorAll("text")).map(one => [one.textContent, one.getBoundingClientRect()]);
+  return boxes.flatMap(([text, a], i) => boxes.slice(i + 1)
+    .filter(([other, b]) => text && other
+      && a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom)
+    .map(([other]) => [text, other]));
+})
+"""
+
+
+def test_texts_of_charts_do_not_overlap(run, tmp_path, opened):
+    """With prices in hundred thousands, and with wide letters in the names of runs."""
+    rows = [
+        f"{100_000 * (1 + i % 7) + 37.25 * (i % 11)},{i % 7},{'' if i % 13 == 0 else i % 11 + 0.5}" for i in range(400)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["price,rooms,size", *rows]) + "\n")
+    words = ("train", "-q", "-e", "3", "--label", "price", "-o", "m.fm", "t.csv")
+    logs = ["mmmmmmmm.json", "wwwwwwww.json", "MMMMMMMM.json"]
+    for log in logs:
+        run.ok(*words, "--log-json", log)
+    run.ok("report", "-q", "-o", "r.html", "m.fm", "t.csv", *(word for log in logs for word in ("--log", log)))
+    page = opened("r.html")
+    assert page.evaluate(OVERLAPS) == []
+    assert "600k" in page.locator("svg.chart text").all_text_contents()
+    cells = [row.split("\t")[:2] for row in page.locator("table.choosable tbody tr").all_inner_texts()]
+    assert ["size", "(missing)"] in cells
+    title = page.locator(".example h3").first.inner_text()
+    assert re.fullmatch(r"Row \d+: label \d{3},\d{3}, prediction \d{3},\d{3}", title)
+
+
+def test_a_printed_page_has_its_bars(adult, opened):
+    page = opened("r.html")
+    page.emulate_media(media="print")
+    shown = "one => getComputedStyle(one).getPropertyValue('print-color-adjust')"
+    assert page.locator(".bar").first.evaluate(shown) == "exact"
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
@@ -207,10 +248,10 @@ def test_logs_of_several_runs_are_side_by_side(run, sample, tmp_path):
         run.ok("train", "-q", "-e", "3", "-k", str(rank), "--log-json", f"k{rank}.json", "-o", "m.fm", rows)
     run.ok("tune", "-q", "--trials", "2", "--folds", "1", "-m", "linear", "-s", "sgd", "--study", "s.json", rows)
     page = run.ok("report", "--log", "k1.json", "k2.json", "s.json").stdout.decode()
-    assert page.count("<svg ") == 2
+    assert page.count("<svg ") == 4
     assert all(f">{name}<" in page for name in ("k1", "k2", "Trials of s"))
     again = run.ok("report", "k1.json", "k2.json", "--log", "s.json").stdout.decode()
-    assert again.count("<svg ") == 2
+    assert again.count("<svg ") == 4
 
 
 def test_what_a_quick_search_tried_is_in_the_log_and_on_the_page(run, sample, tmp_path):
@@ -221,9 +262,9 @@ def test_what_a_quick_search_tried_is_in_the_log_and_on_the_page(run, sample, tm
     tried = [one for one in events if one["event"] == "tried"]
     assert len(tried) == len(re.findall(r"^  --.* against ", log, re.MULTILINE)) > 3
     page = run.ok("report", "--log", "run.json").stdout.decode()
-    rows = re.findall(r"<tr><td>(\w+)=.*?</tr>", page.partition("Tried before run")[2])
-    assert rows == [next(iter(one["options"])) for one in tried]
-    assert page.count("<td>taken</td>") == sum(one["chosen"] for one in tried) > 0
+    rows = re.findall(r"<tr><td>(-\S+) .*?</tr>", page.partition("Tried before run")[2])
+    assert rows == [flag_of(next(iter(one["options"]))) for one in tried]
+    assert page.count("<td>used</td>") == sum(one["chosen"] for one in tried) > 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from fmcli.cli.predict import log_counts
 from fmcli.data.text.faults import BadLines
 from fmcli.drawing.curves import Curve, Figure
 from fmcli.drawing.logs import CALIBRATION, LEARNING, SEARCH, TRIED, Event, figure
-from fmcli.drawing.page import HtmlPage, command_text, facts, grid, matrix, table, titled
+from fmcli.drawing.page import HtmlPage, cell, command_text, facts, grid, matrix, table, titled
 from fmcli.errors import UsageError
 from fmcli.inspect.inspection import Figures, Row, inspect_model, views
 from fmcli.inspect.labeled import ScoredRows, examples, important, some, tenths, thresholds
@@ -31,7 +32,7 @@ from fmcli.scoring.explain.explanation import Explainer
 from fmcli.scoring.metrics import BINARY, CLASSES, NUMBERS, default_metrics, metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import Scorer
-from fmcli.text import counted, shell_word, value_word
+from fmcli.text import counted, shell_word
 from fmcli.training.baseline import Baseline
 from fmcli.training.verdict import sentence
 
@@ -48,7 +49,10 @@ LEARNED = {
 }
 LONGEST = 24  # characters of a label in a chart
 # Names of figures -> the titles of their columns.
-LISTED = {"low": "from", "high": "to", "label": "mean label", "prediction": "mean prediction", "field": "column"}
+LISTED = {
+    **{"low": "from", "high": "to", "label": "mean label", "prediction": "mean prediction"},
+    **{"field": "column", "share": "mean", "lost": "worse by"},
+}
 # The properties of a model that the page leaves out.
 LEFT_OUT = ("labels", "verified", "file", "tool", "format", "pair_rows")
 
@@ -149,8 +153,8 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
     roc = {"model": (alarms.tolist(), recall.tolist()), "chance": ([0, 1], [0, 1])}
     found = {"model": (recall.tolist(), precision.tolist()), "chance": ([0, 1], [share, share])}
     charts = [
-        page.chart(Figure("ROC", "share of false alarms", "recall", {"": roc}), "by-threshold"),
-        page.chart(Figure("Precision and recall", "recall", "precision", {"": found}), "by-threshold"),
+        *page.charts(Figure("ROC", "share of false alarms", "recall", {"": roc}), "by-threshold"),
+        *page.charts(Figure("Precision and recall", "recall", "precision", {"": found}), "by-threshold"),
     ]
     if rows.outcome.link.probable:
         bins = reliability(rows.outcome)
@@ -158,8 +162,8 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
         equal = [0, max(*x, *y)]
         curves = {f"model (error {bins.error:.3g})": (x, y), "equal": (equal, equal)}
         about = f"predicted probability of {labels[1]:.{LONGEST}}"
-        charts.append(page.chart(Figure("Reliability", about, "observed share", {"": curves})))
-    note = f"Rows with at least the threshold are predicted to be {labels[1]}. Move it to see what it costs."
+        charts += page.charts(Figure("Reliability", about, "observed share", {"": curves}))
+    note = f"fmcli predicts {labels[1]} for rows with at least the threshold. Move the threshold to see its errors."
     page.section("Thresholds", grid(page.thresholds(counts, labels), *charts), note=note)
 
 
@@ -177,10 +181,10 @@ def of_numbers(page: HtmlPage, rows: ScoredRows) -> None:
     quarters = {"high": "upper quarter", "middle": "median", "low": "lower quarter"}
     spread = {title: (x, [one[key] for one in found]) for key, title in quarters.items()}
     charts = [
-        page.chart(Figure("True by predicted", "predicted", "true", {"": against}, clouds=("rows",))),
-        page.chart(Figure("Residuals by tenth of the predictions", "predicted", "true - predicted", {"": spread})),
+        *page.charts(Figure("True by predicted", "predicted", "true", {"": against}, clouds=("rows",))),
+        *page.charts(Figure("Residuals by tenth of the predictions", "predicted", "true - predicted", {"": spread})),
     ]
-    note = f"Points are {len(kept):,} of {len(label):,} rows. A tenth has the rows with the next larger predictions."
+    note = f"The points are {len(kept):,} of {len(label):,} rows. Tenths divide the rows by their predictions."
     page.section("Predicted and true numbers", grid(*charts), note=note)
 
 
@@ -198,8 +202,8 @@ def of_slices(page: HtmlPage, rows: ScoredRows) -> None:
     error = "share of wrong predictions" if rows.wrong is not None else "mean absolute error"
     found = [{LISTED.get(name, name): value for name, value in row.items()} for row in slices(rows)]
     note = (
-        f"The error is the {error} of the rows with a value, in a 95 % interval (from, to). Slices whose interval "
-        "begins highest come first."
+        f"The error is the {error} of the rows with a value; from and to are the ends of its 95 % interval. "
+        "The slice with the largest from comes first."
     )
     if rows.outcome.task in BINARY:
         note += f" The mean label is the share of rows with {rows.scorer.labels.texts[1]}."
@@ -210,9 +214,9 @@ def of_parts(page: HtmlPage, rows: ScoredRows, explainer: Explainer, threads: in
     """Add the sections of importance, and of rows that are explained."""
     found = important(rows, explainer, threads)
     titles = {
-        "permuted": f"What {default_metrics(rows.outcome.loss)[0]} loses if the values change places among rows",
-        "fields": "Mean share of the score, by column",
-        "features": "Mean share of the score, by feature",
+        "permuted": f"How much worse {default_metrics(rows.outcome.loss)[0]} is with the values of a column shuffled",
+        "fields": "Mean absolute contribution to the score, by column",
+        "features": "Mean absolute contribution to the score, by feature",
     }
     parts = []
     for name, title in titles.items():
@@ -220,7 +224,7 @@ def of_parts(page: HtmlPage, rows: ScoredRows, explainer: Explainer, threads: in
             {LISTED.get(one, one): value for one, value in row.items() if one != "metric"}
             for row in found.get(name, [])
         ]
-        parts.append(titled(title, table(rows_of, bar="lost" if name == "permuted" else "share")))
+        parts.append(titled(title, table(rows_of, bar=LISTED["lost" if name == "permuted" else "share"])))
     lost, fields, features = parts
     page.section("Importance", grid(f"<div>{lost}{fields}</div>", features))
     cards = [
@@ -231,16 +235,16 @@ def of_parts(page: HtmlPage, rows: ScoredRows, explainer: Explainer, threads: in
         )
         for one in examples(rows, explainer)
     ]
-    base = "the base of the predicted class" if explainer.outputs > 1 else f"{explainer.base[0]:.4g}"
-    note = f"Rows with the largest errors, and rows that are predicted well. A score is {base} plus the parts."
+    base = "the base of the predicted class" if explainer.outputs > 1 else cell(float(explainer.base[0]))
+    note = f"Rows with the largest errors, then rows with small errors. A score is {base} plus the parts."
     page.section("Rows explained", grid(*cards), note=note)
 
 
 def of_rankings(page: HtmlPage, log: Log, request: EvaluateRequest, over: str) -> str:
     """Add the section of rankings of all items, and return the verdict."""
     names = {
-        "recall": "Relevant items that are among the first K",
-        "coverage": "Items that anyone has among the first K",
+        "recall": "Share of the relevant items in the first K places",
+        "coverage": "Share of all items that any user has in the first K places",
     }
     metrics = [f"{name}@{k}" for name in names for k in PLACES]
     result = ranked(log, replace(request, metrics=(*metrics, "mrr")), over, BadLines())
@@ -248,11 +252,12 @@ def of_rankings(page: HtmlPage, log: Log, request: EvaluateRequest, over: str) -
     charts = []
     for name, title in names.items():
         curve = list(PLACES), [found[f"{name}@{k}"] for k in PLACES]
-        charts.append(page.chart(Figure(title, "K", f"{name}@K", {"": {name: curve}}, log_x=True)))
-    note = (
-        f"{counts['users']:,} users, {counts['items']:,} items; {counts['users_without']:,} users without a relevant "
-        f"item and {counts['pairs_seen']:,} pairs that were seen are left out."
-    )
+        charts += page.charts(Figure(title, "K", f"{name}@K", {"": {name: curve}}, log_x=True))
+    without, seen = counts["users_without"], counts["pairs_seen"]
+    left = [f"{counted(without, 'user')} without a relevant item"] * (without > 0)
+    left += [f"{counted(seen, 'pair')} seen before"] * (seen > 0)
+    note = f"{counted(counts['users'], 'user')} and {counted(counts['items'], 'item')}"
+    note += f"; left out: {' and '.join(left)}." if left else "."
     rows = table([{"K": k, **{name: found[f"{name}@{k}"] for name in names}} for k in PLACES])
     page.section("Rankings of all items", grid(*charts), rows, note=note)
     users, items = counted(counts["users"], "user"), counted(counts["items"], "item")
@@ -277,7 +282,7 @@ def of_model(page: HtmlPage, scorer: Scorer, learned: Mapping[str, Figures], log
         words.append("ROWS")
     of_facts = {name: found for name, found in learned.items() if isinstance(found, dict)}
     properties = {name: value for name, value in of_facts["model"].items() if name not in LEFT_OUT}
-    again = titled("To train it again", command_text(" ".join(words)))
+    again = titled("To train it again", command_text(words))
     page.section("The model", grid(facts(properties), facts(of_facts["training"])), again)
 
 
@@ -289,7 +294,7 @@ def of_logs(page: HtmlPage, logs: Logs, draw: tuple[str | None, Sequence[str]]) 
     }
     searches = found[SEARCH].items()
     shown: list[tuple[str | None, Logs]] = [(kind, logs)] if kind or not any(found.values()) else [*found.items()]
-    charts = [page.chart(figure(some, one, metrics)) for one, some in shown if some]
+    charts = [chart for one, some in shown if some for chart in page.charts(figure(some, one, metrics))]
     ends = [
         {
             "run": PurePath(path).stem,
@@ -318,10 +323,10 @@ def tried(path: str, events: Sequence[Event]) -> str:
     """Return the values that a quick search tried as a table, in their order."""
     rows = [
         {
-            "tried": " ".join(f"{name}={value_word(value)}" for name, value in one["options"].items()),
+            "tried": flags(one["options"]),
             one["metric"]: one["found"],
-            "before": one["before"],
-            "": "taken" if one["chosen"] else "",
+            "against": one["before"],
+            "": "used" if one["chosen"] else "",
         }
         for one in events
         if one.get("event") == TRIED
@@ -337,7 +342,15 @@ def trials(path: str, events: Sequence[Event]) -> str:
         order.reverse()
     rows: list[Row] = []
     for one in order[:MOST_TRIALS]:
-        options = " ".join(f"{name}={value_word(value)}" for name, value in one["options"].items())
         kind = {name: one[name] for name in ("trial", "model", "solver")}
-        rows.append({**kind, "options": options, one["metric"]: one["value"]})
+        rows.append({**kind, "options": flags(one["options"]) or "defaults", one["metric"]: one["value"]})
     return titled(f"Trials of {PurePath(path).stem}", table(rows))
+
+
+def flags(options: Mapping[str, Any]) -> str:
+    """Return options as on the command line; lists of texts are names of columns."""
+    words = []
+    for name, value in options.items():
+        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        words.append(with_flag(name, tuple(value) if names else value))
+    return " ".join(words)

@@ -8,7 +8,8 @@ from typing import Any
 
 from fmcli.data.tables.kinds import is_id
 from fmcli.data.tables.schema import CATEGORY, NUMBER, Schema
-from fmcli.data.tables.unclear import MOST_DESCRIBED, hardly_repeats, listed, present
+from fmcli.data.tables.unclear import MOST_DESCRIBED, hardly_repeats, present
+from fmcli.text import listed
 
 Columns = dict[str, Mapping[str, Any]]
 

@@ -18,10 +18,9 @@ from fmcli.data.tables.unclear import (
     date_order,
     described,
     joined,
-    listed,
 )
 from fmcli.errors import Also, BadInputError
-from fmcli.text import MARKERS
+from fmcli.text import MARKERS, listed
 
 # A column of integers is a category if each number has this many rows. A few numbers, such as hours, days or months,
 # often act independently; with many numbers, such as ages, neighbors act alike.

@@ -32,10 +32,11 @@ from fmcli.data.tables.schema import (
     WEIGHT,
     Schema,
 )
-from fmcli.data.tables.unclear import MOST_DESCRIBED, date_order, decimal_marks, listed, purpose, shown
+from fmcli.data.tables.unclear import MOST_DESCRIBED, date_order, decimal_marks, purpose, shown
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import listing, no_such, repeated
 from fmcli.records import dataclass
+from fmcli.text import listed
 
 # Which columns turn missing cells into features: columns of numbers with gaps in training, none, or all.
 AUTO, NEVER, EVERY = "auto", "none", "feature"

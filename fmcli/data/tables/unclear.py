@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
+
+from fmcli.text import listed
 
 Figures = Mapping[str, Any]
 Columns = Mapping[str, Figures]
@@ -115,13 +117,6 @@ def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, A
                 by_purpose[why] = (*by_purpose.get(why, ()), *value)
         found[name] = {names: why for why, names in by_purpose.items()}
     return found
-
-
-def listed(texts: Sequence[str], count: int) -> str:
-    """Return texts as a list for a message. count : the number of all texts, listed or not."""
-    more = [f"{count - len(texts):,} more"] if count > len(texts) else []
-    *most, last = [*texts, *more]
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _each(columns: Columns, text: Callable[[str, Figures], str]) -> str:
