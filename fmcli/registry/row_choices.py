@@ -250,7 +250,7 @@ OF_THE_ROWS = (
         "delimiter",
         str,
         None,
-        "What separates cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
+        "Separator of cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
         "data",
         metavar="TEXT",
     ),

@@ -119,7 +119,7 @@ def test_forms_that_a_run_cannot_have(run, tmp_path, arguments, words):
 
 def test_rows_without_groups_cannot_be_held_out_by_groups(run, tmp_path):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
-    assert "the rows have no groups" in run.fails(65, "train", "--holdout", "group:qid:0.5", "t").stderr
+    assert "need to know which rows belong together" in run.fails(65, "train", "--holdout", "group:qid:0.5", "t").stderr
 
 
 @pytest.mark.parametrize("rows", [10, (1 << 20) + 3])

@@ -88,7 +88,7 @@ def test_rules_split_a_table_by_its_columns(run, tmp_path):
         assert [" ".join(part[not headless :]) for part in parts] == list(expected)
         assert all(part[0] == "user,at" for part in parts) is not headless
         assert ("looks like the header of a table" in done.stderr) == headless
-        assert ("1 groups have no earlier rows than their last 1, and stay in a" in done.stderr) == ("--of" in rule)
+        assert ("1 group without rows before the last 1: kept in a" in done.stderr) == ("--of" in rule)
     run.ok("split", "--by-group", "user", "t.csv", "a", "b")
     users = [{row.split(",")[0] for row in (tmp_path / name).read_text().splitlines()[1:]} for name in "ab"]
     assert users[0] | users[1] == {"ann", "bob", "cy"}

@@ -53,8 +53,7 @@ from fmcli.training.setup.named_columns import form_of
     type=InputFile(),
     metavar="FILE",
     multiple=True,
-    help="A table with pairs that are no negatives either, in columns of the same names. May be repeated. "
-    "[default: none]",
+    help="Never draw pairs from this table, which has columns of the same names. May be repeated. [default: none]",
 )
 @seed_option
 @output_option()

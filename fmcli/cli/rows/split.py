@@ -17,6 +17,7 @@ from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import SEED_OF_SPLIT, check_modes
+from fmcli.text import counted
 from fmcli.training.setup.named_columns import form_of
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def command(
                 "like a row; with --header, every output begins with it"
             )
         if isinstance(by, LastOf) and by.whole:
-            log.line(f"{by.whole:,} groups have no earlier rows than their last {rule.last}, and stay in {outputs[0]}")
+            log.line(f"{counted(by.whole, 'group')} without rows before the last {rule.last}: kept in {outputs[0]}")
         for path, sink in zip(outputs, sinks, strict=True):
             log_written(log, path, sink)
             if not sink.rows:

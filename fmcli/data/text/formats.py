@@ -258,22 +258,11 @@ class Text:
             return {"grouped": row is not None}
         if row_groups.optional:
             return {}
+        lack = f"{self._ahead[-1].name}: ranking and held-out groups need to know which rows belong together"
         if self._ahead[-1].scanner is not None:
-            raise BadInputError(
-                f"{self._ahead[-1].name}: the rows have no groups, by which they are ranked or held out; name the "
-                "column whose cell tells the group, such as the user",
-                group_field={"COLUMN": ""},
-            )
-        field = (
-            "name the field whose feature tells the group"
-            if self.ffm
-            else "give ffm text, in which a field can tell it"
-        )
-        raise BadInputError(
-            f"{self._ahead[-1].name}: the rows have no groups, by which they are ranked or held out; write qid:number "
-            f"after each label, or {field}",
-            group_field=None,
-        )
+            raise BadInputError(f"{lack}; name a column, such as the user", group_field={"COLUMN": ""})
+        field = "name the field of the group" if self.ffm else "use ffm text with a field for the group"
+        raise BadInputError(f"{lack}; write qid:number after each label, or {field}", group_field=None)
 
     def _first_row(self) -> re.Match[bytes] | None:
         """Return the first line that is neither blank nor a comment, and its first token; None if there is none."""
