@@ -146,6 +146,7 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
     [
         ("squared", [1.0, 1, 4], [2.0], 1.0),
         ("logistic", [1.0, 1, 1, -1], [np.log(3)], np.log(4) - 0.75 * np.log(3)),
+        ("logistic", [1.0, -1], [0.0], np.log(2)),
         ("hinge", [1.0, -1, -1], [-1.0], 1.0),
     ],
 )

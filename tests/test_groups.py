@@ -63,7 +63,7 @@ def test_the_groups_of_a_subset_of_rows_and_columns():
 GROUPLESS = {
     (b"1 qid:1 1:1\n0 2:1\n", None): ":2:1: found '0', expected label qid:number; the row has no query number",
     (b"1 qid:1 1:1\n0\n", None): ":2:1: found '0', expected label qid:number; the row has no query number",
-    (b"1 1:1\n0 qid:1 2:1\n", None): ": ranking and held-out groups need to know which rows belong together; write qid:number",
+    (b"1 1:1\n0 qid:1 2:1\n", None): ": ranking and held-out groups need to know which rows belong together",
     (b"1 qid:1 1:1\n", 0): ": found libsvm text, whose features have no fields",
     (b"1 1:2:3\n0 0:2:3\n", 1): ":2:1: found '0', expected one feature in the field of the groups; the row has none",
     (b"1 1:2:3 1:2:3\n", 1): ":1:9: found '1:2:3', expected one feature in the field of the groups; the row has a",

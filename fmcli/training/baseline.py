@@ -78,7 +78,8 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
         scores: Floats = loss.best_constant(label, weight, labels.rows)
         near = scores * (1 + PRECISION)
     value = mean_loss_of_constant(loss, label, near, weight) if label.min() < label.max() else np.inf
-    if LOSSES[plan.transform.labels.loss].task == "binary" and not scores.any():
+    entry = LOSSES[plan.transform.labels.loss]
+    if entry.task == "binary" and not entry.likelihood:
         # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.
         scores = np.array([np.copysign(1.0, np.average(label, weights=weight))])
     kind = MostPopular if isinstance(plan.validation, RankedPairs) else Baseline

@@ -50,6 +50,11 @@ def test_without_other_rows_the_training_rows_are_no_promise(run, sample):
     assert "Fits" not in run.ok("train", "-e", "0", "-o", "m", sample / "adult.train.libsvm").stderr
 
 
+def test_labels_that_are_equally_frequent_are_guessed_with_one_half(run):
+    log = run.ok("train", "--holdout", "0", "-o", "m", "-", input=b"1 a:1\n0 b:1\n" * 20).stderr
+    assert "(a constant: 0.6931)" in log  # log 2
+
+
 def test_a_model_like_a_constant_is_named(run, sample):
     done = run.ok("train", "--l1", "1e3", "-o", "m", sample / "adult.train.libsvm")
     assert re.search(r"no better than (a|the best) constant", done.stderr)
