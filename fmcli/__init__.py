@@ -40,7 +40,7 @@ and a cache that the model defines:
 
 In an update, the file's summary of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters: it is a
 further part of the penalty (prior.py). A run that learns new features alone visits the parameter rows that belong to
-these only (solvers/coordinate/new_features.py).
+these only (solvers/coordinate/new_features.py), on observed pairs beside constant users and items (pairs.py).
 
 Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the

@@ -58,7 +58,7 @@ def first_model(tmp_path, kind="fm", solver="adagrad", loss="squared", **options
 
 def learned(path, data, keeper=None, **options):
     """Return the run that learns the new features of rows, and the grown file. keeper : keeps its progress."""
-    warm_start = saving.load_warm_start(path, several=True)
+    warm_start = saving.load_warm_start(path, only_new=True)
     plan = job.plan(data, warm_start.of_new_features(options), warm_start=warm_start, only_new=True)
     if keeper:
         keeper.belongs_to(plan, False)
@@ -199,7 +199,7 @@ def test_each_member_of_an_ensemble_learns_for_itself(tmp_path):
         np.testing.assert_array_equal(grown.tensors[draw_name(0, name)], one.tensors[name])
     assert len({grown.tensors[name].tobytes() for name in (draw_name(0, "V"), draw_name(1, "V"), "V")}) == 3
     save(path, grown)
-    assert saving.load_warm_start(path, several=True).model.features == FEATURES
+    assert saving.load_warm_start(path, only_new=True).model.features == FEATURES
 
 
 def test_the_grown_model_is_resumed_from_as_it_was(tmp_path):
@@ -307,7 +307,7 @@ def test_files_of_draws_without_priors_are_refused(tmp_path):
     del file.tensors["priors"], file.tensors["prior_groups"]
     save(path, file)
     with pytest.raises(UsageError, match=r"cannot learn new features alone: .*priors, which its file does not have"):
-        saving.load_warm_start(path, several=True).of_new_features({})
+        saving.load_warm_start(path, only_new=True).of_new_features({})
 
 
 def test_folding_in_scores_as_the_grown_model(tmp_path):
@@ -348,4 +348,4 @@ def test_python_learns_new_features_as_the_command(tmp_path):
 def test_models_without_such_a_minimum_are_refused(kind, solver, loss, options, reason, tmp_path):
     path = first_model(tmp_path, kind, solver, loss or "squared", **options)
     with pytest.raises(UsageError, match=f"cannot learn new features alone: .*{reason}"):
-        saving.load_warm_start(path, several=True).of_new_features({})
+        saving.load_warm_start(path, only_new=True).of_new_features({})

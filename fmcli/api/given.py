@@ -66,7 +66,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     unweighted: Rows
     form, weighting = form_of(choices, spec, names, known, data), weighting_of(choices)
     if choices.implicit:
-        unweighted, schema, format = observed_pairs(data, "data", form, choices)
+        unweighted, schema, format = observed_pairs(data, "data", form, choices, warm_start)
     elif choices.disk:
         cache, schema = cached(data, "data", form, spec, choices.cache)
         unweighted, format = rows_of_cache(cache), cache.facts.format

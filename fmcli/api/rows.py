@@ -40,12 +40,13 @@ from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
 from fmcli.training.setup.ages import Ages, ages_of
 from fmcli.training.setup.chosen import held_of
-from fmcli.training.setup.named_columns import fields_of_sides, known_schema, named_of, with_sides
+from fmcli.training.setup.named_columns import known_schema, named_of, with_sides
 from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
+    from fmcli.training.setup.warm_start import WarmStart
 
 LOG = logging.getLogger("fmcli")
 # Why rows cannot decay.
@@ -314,24 +315,24 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
         )
 
 
-def observed_pairs(rows: Any, what: str, form: RowForm, choices: Choices) -> tuple[PairsInMemory, Schema | None, str]:
+def observed_pairs(
+    rows: Any, what: str, form: RowForm, choices: Choices, warm_start: WarmStart | None
+) -> tuple[PairsInMemory, Schema | None, str]:
     """Return observed pairs, what their columns are if they are of a table, and their format. Raises BadInputError and
     UsageError."""
-    terms = terms_of(choices)
     if isinstance(rows, Data):
         refuse(choices.decay is not None, WITHOUT_TIMES)
         refuse(bool(rows.names), f"the labels of {what} are texts, but the labels of observed pairs are counts")
         refuse(rows.dataset.weight is not None, f"the labels of {what} are counts, so it has no further weights")
-        pairs = observed(rows.dataset, *fields_of_sides(choices, None), what, terms, counted=True)
+        pairs = observed(rows.dataset, what, terms_of(choices, None, warm_start), None)
         return replace(pairs, in_order=False), None, rows.format
     inputs = inputs_of(kept(rows), form)
     refuse(inputs is None, f"{what} must be a frame, or files, whose columns are the columns of user and of item")
     assert inputs is not None
     paths, schema = inputs
-    sides = fields_of_sides(choices, schema)
+    terms = terms_of(choices, schema, warm_start)
     table = read_unlabeled(paths, threads=form.threads)
-    counted, ages = not choices.weight_column, logged_ages(choices, paths)
-    return observed(table.dataset, *sides, what, terms, counted=counted, ages=ages), schema, table.format
+    return observed(table.dataset, what, terms, schema, logged_ages(choices, paths)), schema, table.format
 
 
 def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:

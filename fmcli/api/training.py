@@ -38,7 +38,7 @@ from fmcli.training.account import need_of
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan
 from fmcli.training.saving import file_of, keeps_state, load_warm_start, warm_start_of
-from fmcli.training.setup.chosen import room_of, settings_of, spec_of
+from fmcli.training.setup.chosen import room_of, settings_of, spec_of, with_model
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.settings import Settings
@@ -132,7 +132,8 @@ def trained_model(
         is_labels(valid) and not is_labeled(data),
         "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
     )
-    warm_start = resumed(choices.init_model, several=choices.only_new)
+    warm_start = resumed(choices.init_model, only_new=choices.only_new)
+    choices = with_model(choices, warm_start)
     spec = spec_of(choices, warm_start)
     others = alternatives_of(choices, spec) if choices.auto else []
     settings = settings_of(choices, spec, warm_start, others, begin, valid_name="valid", interrupt=interrupt)
@@ -172,15 +173,15 @@ def is_labels(value: Any) -> bool:
     )
 
 
-def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
+def resumed(model: Any, *, only_new: bool = False) -> WarmStart | None:
     """Return the model to resume from; None if there is none. Raises UsageError and the errors of `load_warm_start`.
 
-    several : whether it may be an ensemble.
+    only_new : as of `load_warm_start`.
     """
     if model is None or isinstance(model, Model):
-        return None if model is None else warm_start_of(model._name, model._file, several=several)
+        return None if model is None else warm_start_of(model._name, model._file, only_new=only_new)
     refuse(not isinstance(model, str | os.PathLike), "init_model must be a model, or the name of a model file")
-    return load_warm_start(path_of("init_model", model), several=several)
+    return load_warm_start(path_of("init_model", model), only_new=only_new)
 
 
 def check_choices(choices: Choices, settings: Settings, valid: Any, mode: str = "") -> None:

@@ -22,7 +22,7 @@ from fmcli.cli.files import (
     TableOfColumn,
 )
 from fmcli.cli.flags import flag_of
-from fmcli.cli.options import option, positive, positive_number
+from fmcli.cli.options import not_negative, option, positive, positive_number
 from fmcli.cli.relations import names, once_each
 from fmcli.cli.spellings.translate import LIBFM
 from fmcli.errors import UsageError
@@ -147,7 +147,8 @@ def type_of(choice: Option) -> Any:
     if choice.kind is int:
         assert choice.low is not None
         return click.IntRange(int(choice.low), None if choice.high == LARGEST else int(choice.high or 0))
-    return positive if choice.kind is float else choice.kind
+    number = positive if choice.open_low else not_negative
+    return number if choice.kind is float else choice.kind
 
 
 def converted(choice: Option) -> Callable[[str], Any]:

@@ -20,15 +20,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def fold_in_option(function: F) -> F:
-    """Return --fold-in: files of labeled rows."""
+    """Return --fold-in: files of labeled rows, or of observed pairs."""
     return option(
         "data",
         "--fold-in",
         multiple=True,
         type=InputFile(),
         metavar="HISTORY",
-        help="Labeled rows of features that the model does not know, such as new users: it learns these first, as "
-        "train --only-new, in memory. May be repeated.",
+        help="Labeled rows, or observed pairs, of features that the model does not know, such as new users: it learns "
+        "these first, as train --only-new, in memory. May be repeated.",
     )(function)
 
 

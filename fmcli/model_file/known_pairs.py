@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.shards.observed_rows import AllPairsTerms
 from fmcli.records import dataclass
 
 # The prefix of these arrays in a model file, which only a model of observed pairs has.
 OBSERVED = "observed"
 SIDES = ("users", "items")
 BEGINS, SEEN_ITEMS = f"{OBSERVED}.begins", f"{OBSERVED}.seen"
+# The weight of all pairs, the power of the l2 penalty, and whether labels are counts.
+TERMS = f"{OBSERVED}.terms"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -26,17 +29,22 @@ class KnownPairs:
     users, items : Dataset, without labels.
     begins : int64 (users + 1), where the items of each user begin in `seen`.
     seen : int32 (pairs), the rows of items, increasing for each user.
+    terms : what rows of pairs were, and what all pairs added to the objective.
     """
 
     users: Dataset
     items: Dataset
     begins: NDArray[np.int64]
     seen: NDArray[np.int32]
+    terms: AllPairsTerms
 
     def arrays(self) -> Arrays:
         """Return the arrays of the file by name."""
-        found: Arrays = {BEGINS: self.begins, SEEN_ITEMS: self.seen}
-        for side, data in zip(SIDES, (self.users, self.items), strict=True):
+        terms = self.terms
+        numbers = np.array([terms.unseen_weight, terms.l2_power, terms.counted])
+        found: Arrays = {BEGINS: self.begins, SEEN_ITEMS: self.seen, TERMS: numbers}
+        for side, data, fields in zip(SIDES, (self.users, self.items), (terms.users, terms.items), strict=True):
+            found[name_of(side, "fields")] = np.array(sorted(fields), dtype=np.int32)
             found |= {name_of(side, "begins"): data.indptr, name_of(side, "index"): data.index}
             if data.value is not None:
                 found[name_of(side, "value")] = data.value
@@ -52,17 +60,31 @@ def expected_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[tuple
     """Return the shapes and types of the arrays that a file has; none for a model of other rows."""
     if BEGINS not in arrays:
         return {}
-    types = {BEGINS: "i8", SEEN_ITEMS: "i4"}
+    types = {BEGINS: "i8", SEEN_ITEMS: "i4", TERMS: "f8"}
     for side in SIDES:
+        types[name_of(side, "fields")] = "i4"
         types |= {name_of(side, "begins"): "i8", name_of(side, "index"): "i4"}
         if name_of(side, "value") in arrays:
             types[name_of(side, "value")] = "f4"
     return {name: ((arrays[name].size if name in arrays else 0,), kind) for name, kind in types.items()}
 
 
+def saved_terms(arrays: Mapping[str, NDArray[Any]]) -> AllPairsTerms | None:
+    """Return what the pairs of a file were; None for a model of other rows. Raises ValueError if it is not valid."""
+    if BEGINS not in arrays:
+        return None
+    numbers, fields = arrays[TERMS].tolist(), [arrays[name_of(side, "fields")] for side in SIDES]
+    valid = len(numbers) == 3 and 0 < numbers[0] < np.inf and 0 <= numbers[1] < np.inf and numbers[2] in (0, 1)
+    if not valid or any((of < 0).any() for of in fields):
+        raise ValueError("its pairs have weights or fields that are none")
+    users, items = (frozenset(of.tolist()) for of in fields)
+    return AllPairsTerms(numbers[0], numbers[1], users=users, items=items, counted=bool(numbers[2]))
+
+
 def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs | None:
     """Return what a file has; None for a model of other rows. Raises ValueError if it is not valid."""
-    if BEGINS not in arrays:
+    terms = saved_terms(arrays)
+    if terms is None:
         return None
     users, items = (
         Dataset(
@@ -82,4 +104,10 @@ def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs
     first[begins] = True
     if len(seen) and not (0 <= seen.min() <= seen.max() < items.rows and ((np.diff(seen) > 0) | first[1:-1]).all()):
         raise ValueError("the pairs of its users are not of its items, or do not increase")
-    return KnownPairs(users, items, begins, seen)
+    return KnownPairs(users, items, begins, seen, terms)
+
+
+def moved_parts(arrays: Mapping[str, NDArray[Any]], columns: NDArray[Any]) -> Arrays:
+    """Return the arrays of a file that have the columns of users and items. columns : what each column becomes."""
+    names = (name_of(side, "index") for side in SIDES)
+    return {name: columns[arrays[name]].astype(np.int32) for name in names if name in arrays}

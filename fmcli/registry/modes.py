@@ -21,7 +21,7 @@ RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
 HOLDOUT_GROUP, HOLDOUT_ROWS = "groups", "groups of rows"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
 OTHER_LOSS, ALL_PAIRS, DRAWING = "loss by rows", "all pairs", "implicit with loss bpr"
-CROSS, TUNE = "cv", "tune"
+CROSS, TUNE, UPDATING = "cv", "tune", "update"
 SEED_OF_SPLIT, FOLDS_IN_FILE, FOLDS = "seed of split", "folds in file", "folds of tune"
 CONDITIONS = {
     OTHER_LOSS: "a {loss} of single rows",
@@ -40,6 +40,7 @@ CONDITIONS = {
     FOLDS: "{folds} K",
     CROSS: CROSS,
     TUNE: TUNE,
+    UPDATING: "{init_model} without {only_new}",
 }
 # A run that keeps the rows of new features in memory, wherever the rows come from.
 ONLY_NEW, WHERE_ROWS_ARE = "only_new", ("disk", "cluster", "relations")
@@ -231,7 +232,7 @@ MODES = (
             **dict.fromkeys(("auto", "ensemble", CROSS, TUNE), "held-out pairs choose its options"),
             **dict.fromkeys(("hash_bits", "min_count", "scale", "norm", "bins"), "users and items keep their features"),
             **dict.fromkeys(GROUP_PENALTIES, "all pairs have no such step"),
-            "init_model": "an update knows the new pairs, and not all of them",
+            UPDATING: "an update knows the new pairs, and not all of them",
             "group_field": "groups are users",
             "split_index": "the two groups are users and items",
             HOLDOUT_ROWS: "pairs are held out by user (use {holdout} FRACTION, last:FRACTION or time:COL:FRACTION)",
@@ -304,6 +305,9 @@ MODES = (
             **dict.fromkeys(("model", "solver", "loss"), "all but the new features is as in the earlier model"),
             **dict.fromkeys(("valid", "holdout", "refit"), "new features get a minimum, whose epochs nothing chooses"),
             **dict.fromkeys(("keep_state", "no_keep_state"), "the state comes from the earlier model"),
+            **dict.fromkeys(
+                ("user", "item", "count", "unseen_weight", "l2_power"), "pairs are as in the earlier model"
+            ),
             "ensemble": "an ensemble learns new features as it is",
             "test": "only a run that draws all parameters knows the mean over its sweeps",
             "online": "a minimum needs all rows of a new feature at once",

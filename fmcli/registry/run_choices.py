@@ -89,8 +89,8 @@ OF_THE_RUN = (
         FLAG,
         False,
         "With {init_model}: learn the features that this model has not seen, and leave all else as it is, bit by bit. "
-        "Each gets the minimum of the losses of its rows plus the penalty, relative to their sum. [{l2_w}: 1, {l2_v}: "
-        "10]",
+        "Each gets the minimum of the losses of its rows plus the penalty, relative to their sum, or for {implicit} of "
+        "the model's objective. [{l2_w}: 1, {l2_v}: 10; for {implicit} as in the model]",
         "run",
     ),
     Option(

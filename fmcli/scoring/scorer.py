@@ -167,6 +167,7 @@ class Scorer:
         by: By | None = None,
         *,
         partial: bool = False,
+        fields: bool = False,
     ) -> list[str]:
         """Return inputs, with tables as tables: inputs that have the columns of the training tables; if the model was
         trained on text, inputs with names of tables.
@@ -174,18 +175,19 @@ class Scorer:
         joined : column -> the table whose rows it refers to.
         by : the column with the groups of labeled rows; None: the column of training.
         partial : whether tables may lack columns.
+        fields : whether rows have fields even if the model needs none.
 
         Raises BadInputError, MissingInputError and UsageError.
         """
-        found = self._tables(paths, joined, by, partial=partial)
+        found = self._tables(paths, joined, by, partial=partial, fields=fields or self.needs_fields)
         if self.missing and not any(isinstance(path, TableSource) for path in found):
             raise UsageError(f"{name_of(paths[0])} is not a table", missing_values=LEAVE_OUT)
         return found
 
     def _tables(
-        self, paths: Sequence[str], joined: Mapping[str, str] | None, by: By | None, *, partial: bool
+        self, paths: Sequence[str], joined: Mapping[str, str] | None, by: By | None, *, partial: bool, fields: bool
     ) -> list[str]:
-        table, fields = self.transform.table, self.needs_fields
+        table = self.transform.table
         if table is None and (of_names := [path for path in paths if is_table(path)]):
             if self.table is None:
                 why = "whose fields have no names" if fields else "whose features have no names"

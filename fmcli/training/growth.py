@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.counts.occurrences import compact
 from fmcli.data.numbering import Numbering
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.data.transform import marked
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.known_pairs import OBSERVED
+from fmcli.model_file.known_pairs import KnownPairs
 from fmcli.model_file.state import as_halves, draw_name, parameter_of, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.kept import HALF
@@ -40,8 +41,7 @@ def grown_file(trained: Trained) -> ModelFile:
     assert new_features is not None
     new = np.flatnonzero(new_features.features)
     places = places_of(plan, whole)[new]
-    # Known users and items have the columns of the earlier file.
-    tensors = {name: array for name, array in whole.arrays.items() if not name.startswith(f"{OBSERVED}.")}
+    tensors = {**whole.arrays, **known_pairs(plan)}
     for name, learned in learned_arrays(trained):
         if name in tensors:
             halved = tensors[name].dtype == HALF
@@ -69,6 +69,14 @@ def grown_file(trained: Trained) -> ModelFile:
         "training": training,
     }
     return ModelFile(meta, {**tensors, **transform_arrays(transform), **occurrences.arrays()})
+
+
+def known_pairs(plan: Plan) -> Arrays:
+    """Return the arrays of the users, the items and all observed pairs of a run, if it has some."""
+    source = plan.source.whole() if isinstance(plan.source, ObservedRows) else None
+    if not isinstance(source, ObservedRows):
+        return {}
+    return KnownPairs(source.sides.contexts, source.sides.items, *source.seen(), source.terms).arrays()
 
 
 def places_of(plan: Plan, whole: WarmStart) -> NDArray[Any]:

@@ -8,22 +8,19 @@ import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
 from fmcli.data.fields import group_numbers
-from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.errors import BadInputError, UsageError, called
 from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import ModelFile, load, save
-from fmcli.model_file.known_pairs import KnownPairs
 from fmcli.model_file.state import PAST, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.scorer import Scorer, scorer_of
+from fmcli.scoring.scorer import scorer_of
 from fmcli.training.draws import stacked
-from fmcli.training.growth import grown_file
+from fmcli.training.growth import grown_file, known_pairs
 from fmcli.training.past import kept_past, past_arrays
-from fmcli.training.planning import Plan
 from fmcli.training.setup.previous_run import PreviousRun
 from fmcli.training.setup.warm_start import SolverState, WarmStart
 from fmcli.training.trained import Trained
@@ -103,39 +100,27 @@ def file_of(
     return ModelFile(meta, tensors)
 
 
-def known_pairs(plan: Plan) -> dict[str, Any]:
-    """Return the arrays of the users, the items and all observed pairs of a run, if it has some."""
-    source = plan.source.whole() if isinstance(plan.source, ObservedRows) else None
-    if not isinstance(source, ObservedRows):
-        return {}
-    return KnownPairs(source.sides.contexts, source.sides.items, *source.seen()).arrays()
-
-
-def load_warm_start(path: str, *, several: bool = False) -> WarmStart:
+def load_warm_start(path: str, *, only_new: bool = False) -> WarmStart:
     """Open a model file to resume from. Raises the errors of `load_model`."""
-    return warm_start_of(path, load(path), several=several)
+    return warm_start_of(path, load(path), only_new=only_new)
 
 
-def require_rows(scorer: Scorer) -> None:
-    """Raise UsageError for a model of observed pairs, whose objective is not a sum over rows."""
-    if scorer.known is not None:
-        raise UsageError(
-            f"{scorer.path} was trained with {called('implicit')}, and cannot learn from further rows alone: every "
-            "pair without a row counts, too; train again on all rows"
-        )
-
-
-def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmStart:
+def warm_start_of(path: str, file: ModelFile, *, only_new: bool = False) -> WarmStart:
     """Return the model in a file to resume from; `path` is its name in messages.
 
-    several : whether it may be an ensemble, whose last member is the model.
+    only_new : whether the run learns new features alone. Then it may be an ensemble, whose last member is the model, or
+        a model of observed pairs, whose objective is not a sum over rows.
 
     Raises the errors of `scorer_of`, and UsageError for an ensemble and for a model of observed pairs.
     """
     scorer = scorer_of(path, file)
     meta = scorer.meta
-    require_rows(scorer)
-    if scorer.members > 1 and not several:
+    if scorer.known is not None and not only_new:
+        raise UsageError(
+            f"{path} was trained with {called('implicit')}, and every pair without a row counts, too: train again on "
+            f"all rows, or learn new users and items alone ({called('only_new')})"
+        )
+    if scorer.members > 1 and not only_new:
         raise UsageError(
             f"{path} is an ensemble of {scorer.members} models, and training resumes from a single one; train the "
             "ensemble again"

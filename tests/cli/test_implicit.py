@@ -413,13 +413,46 @@ def test_models_of_pairs_refuse_further_rows(run, log, tmp_path):
     """Which would train another objective, and lose the users, the items and their pairs."""
     run.ok("train", *SHORT, "-o", "m.fm", log)
     new = table(tmp_path / "new.csv", [(u, 3, 1) for u in range(50, 60)], "user,film,plays", "u{},f{},{}")
-    refused = "m.fm was trained with --implicit, and cannot learn from further rows alone"
-    for update in (("--only-new",), ()):
-        assert refused in run.fails(2, "train", "-i", "m.fm", *update, "-o", "grown.fm", new).stderr
-    assert refused in run.fails(2, "recommend", "--fold-in", new, "m.fm").stderr
+    refused = "m.fm was trained with --implicit, and every pair without a row counts, too"
+    for implicit in ((), SIDES):
+        assert refused in run.fails(2, "train", "-i", "m.fm", *implicit, "-o", "grown.fm", new).stderr
+    run.ok("train", *BPR, "-o", "bpr.fm", log)
+    refused = "loss bpr compares rows"
+    assert refused in run.fails(2, "train", "-i", "bpr.fm", "--only-new", "-o", "grown.fm", new).stderr
+    assert refused in run.fails(2, "predict", "--fold-in", new, "bpr.fm", new).stderr
     assert not (tmp_path / "grown.fm").exists()
     with pytest.raises(fmcli.errors.UsageError, match="was trained with implicit"):
         fmcli.train(str(new), init_model=str(tmp_path / "m.fm"))
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_new_users_get_items_of_their_taste(run, tmp_path, rng, joins):
+    """By the grown model as by --fold-in; with counts, and with features in tables that are joined."""
+    people = range(USERS + 12)
+    pairs = plays(rng, people)
+    last = {user: place for place, (user, _) in enumerate(pairs)}
+    rows = [(*pair, place % 3 + 1) for place, pair in enumerate(pairs)]
+    header = "user,film,n", "u{},f{},{}"
+    table(tmp_path / "log.csv", [row for row in rows if row[0] < USERS], *header)
+    table(tmp_path / "new.csv", [row for at, row in enumerate(rows) if row[0] >= USERS and at != last[row[0]]], *header)
+    table(tmp_path / "held.csv", [pairs[last[user]] for user in people if user >= USERS])
+    films = table(tmp_path / "films.csv", [(i, i % 3) for i in range(ITEMS)], "film,hue", "f{},h{}")
+    table(tmp_path / "users.csv", [(u, u % 5) for u in people], "user,town", "u{},t{}")
+    join = ("--join", "user=users.csv", "--join", f"film={films}") if joins else ()
+    run.ok("train", *SHORT, "--count", "n", *join, "--l2-power", "0", "-o", "m.fm", "log.csv")
+    done = run.ok("train", "-i", "m.fm", "--only-new", *join, "-o", "grown.fm", "new.csv")
+    assert "learning 12 new features from" in done.stderr
+    assert "held-out" not in done.stderr
+    grown = run.ok("recommend", "--top", "5", "grown.fm").stdout
+    folded = run.ok("recommend", "--top", "5", *join, "--fold-in", "new.csv", "m.fm")
+    assert "learned 12 new features from" in folded.stderr
+    assert folded.stdout == grown
+    assert {user for user, _ in recommended(grown)} == {f"u{user}" for user in people}
+    measured = run.ok("evaluate", "--json", "-x", "recall@5", *join, "--over", films, "grown.fm", "held.csv")
+    assert json.loads(measured.stdout)["metrics"]["recall@5"] > 0.5
+    known = table(tmp_path / "known.csv", [(u, i) for u in range(9) for i in range(9)])
+    before, after = (run.ok("predict", *join, model, known).stdout for model in ("m.fm", "grown.fm"))
+    assert before == after
 
 
 DAMAGE = {
@@ -427,6 +460,9 @@ DAMAGE = {
     "items of a user twice": ("observed.seen", np.zeros_like),
     "pairs that begin later": ("observed.begins", lambda array: array + 1),
     "a user too many": ("observed.users.begins", lambda array: np.append(array, array[-1])),
+    "a weight below 0": ("observed.terms", np.negative),
+    "half of the weights": ("observed.terms", lambda array: array[:1]),
+    "a field below 0": ("observed.users.fields", lambda array: array - 9),
     "a feature that does not exist": ("observed.items.index", lambda array: array + 10_000),
     "another type": ("observed.seen", lambda array: array.astype(np.int64)),
 }

@@ -22,7 +22,7 @@ from fmcli.records import dataclass
 from fmcli.registry.alternatives import suited
 from fmcli.registry.models import MODELS
 from fmcli.registry.modes import TUNE
-from fmcli.training.setup.chosen import held_of, settings_of, spec_of
+from fmcli.training.setup.chosen import held_of, settings_of, spec_of, with_model
 from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.weighting import weighting_of
 
@@ -111,6 +111,7 @@ def request_of(
         files = [*files, CommandFile(model, OutputFile(MODEL))]
     check_apart(files)
     warm_start = warm_start_of(choices)
+    choices = with_model(choices, warm_start)
     spec = spec_of(choices, warm_start)
     others: Sequence[Spec] = ()
     if choices.auto or mode == TUNE:
@@ -155,4 +156,4 @@ def warm_start_of(choices: Choices) -> WarmStart | None:
     check_input(choices.init_model)
     from fmcli.training.saving import load_warm_start
 
-    return load_warm_start(choices.init_model, several=choices.only_new)
+    return load_warm_start(choices.init_model, only_new=choices.only_new)

@@ -27,7 +27,6 @@ from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.ages import Ages, ages_of
 from fmcli.training.setup.chosen import room_of
-from fmcli.training.setup.named_columns import fields_of_sides
 from fmcli.training.setup.observed import observed, pairs_in_words, terms_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
 from fmcli.training.setup.stored import rows_of_cache
@@ -117,14 +116,12 @@ def logged_ages(log: Log, request: Request) -> Ages | None:
 def observed_pairs(log: Log, request: Request) -> tuple[Rows, str]:
     """Return observed pairs to train on, and their format."""
     choices, settings, begin = request.choices, request.settings, time.perf_counter()
-    sides, ages = fields_of_sides(choices, settings.table), logged_ages(log, request)
+    terms, ages = terms_of(choices, settings.table, settings.warm_start), logged_ages(log, request)
     log.progress(f"reading {request.inputs[0]}")
     table = read_unlabeled(request.inputs, format=choices.format, threads=settings.threads)
     log_read(log, request.inputs, table, time.perf_counter() - begin)
-    counted = not choices.weight_column
-    source, terms = name_of(request.inputs[0]), terms_of(choices)
-    rows = observed(table.dataset, *sides, source, terms, counted=counted, ages=ages)
-    log.line(pairs_in_words(rows))
+    rows = observed(table.dataset, name_of(request.inputs[0]), terms, settings.table, ages)
+    log.line(pairs_in_words(rows, divided=not choices.only_new))
     return rows, table.format
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.hashes import hashes
+from fmcli.data.hashes import hashes, places_in
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.united import united
 from fmcli.errors import BadInputError
@@ -31,12 +31,14 @@ class Sides:
 
     contexts, items : the different parts of the pairs, in the order in which they occur first.
     context, item : int64 (pairs), the part of each pair on either side.
+    known : how many contexts and how many items are those of an earlier run, which come first; None: there is none.
     """
 
     contexts: Dataset
     items: Dataset
     context: NDArray[np.int64]
     item: NDArray[np.int64]
+    known: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, data: Dataset, rows: RowNumbers, of_items: Flags) -> Sides:
@@ -51,23 +53,51 @@ class Sides:
             numbers.append(place[number])
         return cls(parts[0], parts[1], numbers[0], numbers[1])
 
+    def after(self, earlier: Sides) -> Sides:
+        """Return the same pairs, with the contexts and items of an earlier run first. Raises BadInputError for a
+        feature that is on both sides."""
+        contexts, context = joined(earlier.contexts, self.contexts, self.context)
+        items, item = joined(earlier.items, self.items, self.item)
+        if np.intersect1d(contexts.index, items.index).size:
+            raise BadInputError(
+                "a feature of a user belongs to items of the model, or the other way round; give each its own number"
+            )
+        return Sides(contexts, items, context, item, (earlier.contexts.rows, earlier.items.rows))
+
     def parts(self) -> Dataset:
         """Return the contexts, and then the items."""
-        one, other = self.contexts, self.items
-        indptr = np.concatenate([one.indptr, one.nnz + other.indptr[1:]])
-        value = None if one.value is None else np.concatenate([one.value, other.value])
-        return Dataset(indptr, np.concatenate([one.index, other.index]), value, np.zeros(len(indptr) - 1), one.features)
+        return in_succession(self.contexts, self.items)
+
+
+def joined(known: Dataset, found: Dataset, numbers: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
+    """Return known parts and then the other found ones, and what the numbers of found parts become."""
+    every = np.ones(known.features, dtype=np.bool_)
+    place = places_in(hashes(known, every), hashes(found, every))
+    new = np.flatnonzero(place < 0)
+    place[new] = known.rows + np.arange(len(new))
+    return in_succession(known, found.take(new.astype(np.int32))), place[numbers]
+
+
+def in_succession(one: Dataset, other: Dataset) -> Dataset:
+    """Return the rows of one dataset, and then of the other, with labels 0."""
+    indptr = np.concatenate([one.indptr, one.nnz + other.indptr[1:]])
+    values = [np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value for data in (one, other)]
+    value = None if one.value is None and other.value is None else np.concatenate(values)
+    return Dataset(indptr, np.concatenate([one.index, other.index]), value, np.zeros(len(indptr) - 1), one.features)
 
 
 @dataclass(frozen=True)
 class AllPairsTerms:
-    """What pairs that are not observed add to the objective.
+    """What rows of observed pairs are, and what pairs that are not observed add to the objective.
 
     unseen_weight : the weight of each pair of all, beside the weights of the observed ones.
     l2_power : the power of the number of a feature's pairs, in these and in all, that its l2 penalty is multiplied by.
     is_given : whether the user has given the weight.
     negatives : how many items each epoch draws for an observed pair, in place of all pairs; 0: all pairs.
     by_popularity : whether they are drawn in proportion to their observed pairs; otherwise all are equally likely.
+    users, items : the fields of the entries of contexts, and of items; other entries are left out.
+    counted : whether labels are counts, so pairs have the weight 1 + log(sum), or the sum if it is less than 1;
+        otherwise the sum is the weight.
     """
 
     unseen_weight: float
@@ -75,6 +105,9 @@ class AllPairsTerms:
     is_given: bool = True
     negatives: int = 0
     by_popularity: bool = False
+    users: frozenset[int] = frozenset()
+    items: frozenset[int] = frozenset()
+    counted: bool = True
 
 
 class ObservedRows(TrainingRows):
@@ -84,9 +117,12 @@ class ObservedRows(TrainingRows):
     ----------
     of_items : bool (features), whether each feature belongs to an item; others belong to a context.
     terms : what all pairs add to the objective.
+    earlier : the sides of the run whose model gets new features, from these pairs: its contexts and items are constant,
+        and the objective is a sum over pairs, not relative to their weight. None: all features are learned.
     """
 
     divides = False
+    earlier: Sides | None = None
 
     def __init__(
         self,
@@ -100,7 +136,15 @@ class ObservedRows(TrainingRows):
         self.of_items, self.terms = of_items, terms
 
     def only(self, rows: RowNumbers) -> Self:
-        return type(self)(self.data, rows, self.of_items, self.terms, self.every_row)
+        found = type(self)(self.data, rows, self.of_items, self.terms, self.every_row)
+        found.earlier = self.earlier
+        return found
+
+    def after(self, earlier: Sides | None) -> Self:
+        """Return the pairs from which a model gets new features. earlier : the sides of the run that has trained it."""
+        found = self.only(self.rows)
+        found.earlier = earlier
+        return found
 
     def weighing(self, unseen_weight: float) -> ObservedRows:
         """Return the pairs with another weight of all pairs."""
@@ -109,20 +153,33 @@ class ObservedRows(TrainingRows):
 
     @cached_property
     def sides(self) -> Sides:
-        """The contexts and items of the training rows."""
-        return Sides.of(self.data, self.rows, self.of_items)
+        """The contexts and items of the training rows, after those of the earlier run."""
+        found = Sides.of(self.data, self.rows, self.of_items)
+        return found if self.earlier is None else found.after(self.earlier)
 
     def seen(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return where the items of each context begin (contexts + 1), and the items, increasing for each context."""
-        context, item = self.sides.context, self.sides.item
+        """Return where the items of each context begin (contexts + 1), and the items, increasing for each context, also
+        of pairs of the earlier run."""
+        each = [side for side in (self.earlier, self.sides) if side is not None]
+        context, item = (np.concatenate([getattr(side, of) for side in each]) for of in ("context", "item"))
         order = np.lexsort((item, context))
         begins = np.searchsorted(context[order], np.arange(self.sides.contexts.rows + 1))
         return begins.astype(np.int64), item[order].astype(np.int32)
 
     @property
+    def whole_weight(self) -> float:
+        """The weight that the objective is relative to."""
+        return 1.0 if self.earlier else self.total_weight
+
+    def shares(self) -> NDArray[np.float64]:
+        """Return (rows) the share of each training row in the objective."""
+        weight = self.labels.weight
+        return (np.ones(self.count) if weight is None else weight) / self.whole_weight
+
+    @property
     def strength(self) -> float:
-        """The weight of each pair of all, as a share of the total weight of the training rows."""
-        return self.terms.unseen_weight / self.total_weight
+        """The share of each pair of all in the objective."""
+        return self.terms.unseen_weight / self.whole_weight
 
     def l2_scales(self) -> tuple[NDArray[np.float64], float]:
         """Return (features) what the l2 penalty of each feature's parameters is multiplied by, and of parameters that
@@ -131,14 +188,15 @@ class ObservedRows(TrainingRows):
         A feature has as many pairs as rows have it, and `unseen_weight` for each pair of all with it.
         """
         contexts, items = self.sides.contexts, self.sides.items
+        of_contexts, of_items = self.sides.known or (contexts.rows, items.rows)
         every = (
-            np.bincount(one.index, minlength=self.data.features) * other.rows
-            for one, other in ((contexts, items), (items, contexts))
+            np.bincount(part.index, minlength=self.data.features) * others
+            for part, others in ((contexts, of_items), (items, of_contexts))
         )
         pairs = self.data.counts(self.rows) + self.terms.unseen_weight * sum(every)
         of_all = self.count + self.terms.unseen_weight * contexts.rows * items.rows
         # The objective has half the squared errors, and the contract has the whole of them.
-        half, power = 2 * self.total_weight, self.terms.l2_power
+        half, power = 2 * self.whole_weight, self.terms.l2_power
         return pairs**power / half, of_all**power / half
 
 

@@ -18,6 +18,8 @@ class AllPairs(Descent):
     def width(self) -> int: ...
     @property
     def links(self) -> PairLinks: ...
+    @property
+    def known(self) -> tuple[int, int] | None: ...
     def __init__(
         self,
         model: Model,
@@ -27,6 +29,7 @@ class AllPairs(Descent):
         strength: float,
         holds: Parameters | None = None,
         pulls: Parameters | None = None,
+        known: tuple[int, int] | None = None,
     ) -> None: ...
     @staticmethod
     def pairs_needed(model: Model, parts: Dataset, count: int) -> int: ...

@@ -22,16 +22,19 @@ class NewFeaturesDescent(CoordinateDescent):
     largest one that moves. So the result for a set depends on its rows alone, bit by bit.
     """
 
-    def prepare(self, by_gradient: bool = False, new_features: NewFeatures | None = None, tol: float = 0.0) -> None:
+    def prepare(self, by_gradient: bool = False, *, new_features: NewFeatures | None = None, tol: float = 0.0) -> None:
         """Allocate the states of samples."""
-        assert new_features is not None
-        self.new_features, self.tol = new_features, tol
-        self.active = np.ones(new_features.sets, dtype=np.bool_)
-        self.total = self.data.total_weight()
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, summed=True)
+        self._watch(new_features, tol, self.data.total_weight())
+        self._begin()
+
+    def _watch(self, new_features: NewFeatures | None, tol: float, total: float) -> None:
+        """Watch the new features in the descent, on rows with this total weight."""
+        assert new_features is not None
+        self.new_features, self.tol, self.total = new_features, tol, total
+        self.active = np.ones(new_features.sets, dtype=np.bool_)
         self.descent.watch()
         self.set_of_row = sets_of_rows(self.model, new_features)
-        self._begin()
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         order = super()._order(number, columns)

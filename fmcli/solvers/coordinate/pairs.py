@@ -1,4 +1,4 @@
-"""Coordinate descent on observed pairs of a context and an item, and on all pairs."""
+"""Coordinate descent on observed pairs of a context and an item, and on all pairs: by all features, or by new ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fmcli.models.model import Model
 from fmcli.solvers.coordinate.all_pairs import AllPairs, PairUpdater
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent, Sweep, rows_of_feature
+from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
 from fmcli.solvers.coordinate.pair_links import PairLinks
+from fmcli.solvers.new_features import NewFeatures
 from fmcli.system.parallel import Pool
 
 CONTEXTS, ITEMS = 0, 1
@@ -23,12 +25,16 @@ class AllPairsDescent(CoordinateDescent):
     samples_a_task = 1 << 10  # parts, which have many pairs
     descent: AllPairs
 
-    def prepare(self, by_gradient: bool = False, links: PairLinks | None = None, strength: float = 0.0) -> None:
+    def prepare(self, by_gradient: bool = False, *, links: PairLinks | None = None, strength: float = 0.0) -> None:
+        self._link(links, strength)
+        self._begin()
+
+    def _link(self, links: PairLinks | None, strength: float, known: tuple[int, int] | None = None) -> None:
+        """Make the descent of the links; see AllPairs."""
         assert links is not None
         holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
-        self.descent = AllPairs(self.model, self.penalty, self.data, links, strength, holds, pulls)
+        self.descent = AllPairs(self.model, self.penalty, self.data, links, strength, holds, pulls, known)
         self.of_items = self.descent.seen(ITEMS)
-        self._begin()
 
     @staticmethod
     def needed(model: Model, sides: Sides, pairs: int, threads: int, epochs: int) -> int:
@@ -71,3 +77,28 @@ class AllPairsDescent(CoordinateDescent):
         self._by_samples(pool, PairUpdater.measure)
         loss = sum(self._by_samples(pool, PairUpdater.measure_pairs)) + self.descent.value()
         return loss, self._penalty_value()
+
+
+class NewPairsDescent(AllPairsDescent, NewFeaturesDescent):
+    """Descent on the objective of AllPairs by the parameters of new features, beside the contexts and the items of an
+    earlier run, which are constant. The objective is the SUM over pairs, and its result for a set of new features
+    depends on the pairs of this set alone, bit by bit."""
+
+    def prepare(
+        self,
+        by_gradient: bool = False,
+        *,
+        links: PairLinks | None = None,
+        strength: float = 0.0,
+        known: tuple[int, int] | None = None,
+        new_features: NewFeatures | None = None,
+        tol: float = 0.0,
+    ) -> None:
+        assert links is not None
+        self._link(links, strength, known)
+        self._watch(new_features, tol, float(links.share[: links.count].sum(dtype=np.float64)))
+        self._begin()
+
+    def objective(self, pool: Pool) -> tuple[float, float]:
+        loss, penalty = super().objective(pool)
+        return loss / self.total, penalty / self.total

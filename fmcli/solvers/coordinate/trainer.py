@@ -15,10 +15,11 @@ from fmcli.registry.models import MODELS
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
 from fmcli.solvers.coordinate.pair_links import PairLinks
-from fmcli.solvers.coordinate.pairs import AllPairsDescent
+from fmcli.solvers.coordinate.pairs import AllPairsDescent, NewPairsDescent
 from fmcli.solvers.coordinate.pieces import trained_arrays
 from fmcli.solvers.coordinate.prior import QuadraticPrior
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
+from fmcli.solvers.new_features import NewFeatures
 
 
 class CoordinateTrainer(MinimizingTrainer):
@@ -29,11 +30,14 @@ class CoordinateTrainer(MinimizingTrainer):
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
         new_features, source = self.task.new_features, self.task.source
         if isinstance(source, ObservedRows):
-            links = PairLinks.of(source.sides, source.data.shares(source.rows))
-            return AllPairsDescent, {"links": links, "strength": source.strength}
-        if new_features is None:
-            return super().chosen()
-        return NewFeaturesDescent, {"new_features": new_features, "tol": self.task.spec.values["tol"]}
+            of_pairs = {"links": PairLinks.of(source.sides, source.shares()), "strength": source.strength}
+            if new_features is None:
+                return AllPairsDescent, of_pairs
+            return NewPairsDescent, {**of_pairs, "known": source.sides.known, **self._of_new(new_features)}
+        return super().chosen() if new_features is None else (NewFeaturesDescent, self._of_new(new_features))
+
+    def _of_new(self, new_features: NewFeatures) -> dict[str, Any]:
+        return {"new_features": new_features, "tol": self.task.spec.values["tol"]}
 
     def bytes_needed(self) -> int:
         task = self.task

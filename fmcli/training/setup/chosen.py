@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fmcli.errors import UsageError, called
+from fmcli.errors import LEAVE_OUT, UsageError, called
 from fmcli.registry.losses import LOSSES, OTHERS
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.options import MEGABYTE, USUAL_MEMORY
@@ -29,6 +29,8 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     options = choices.options
     if choices.online:
         options.setdefault("epochs", 1)
+    if choices.only_new and warm_start is not None:
+        return warm_start.of_new_features(options)
     if choices.implicit and not draws_negatives(choices):
         spec = make_spec(
             choices.model or DEFAULT_MODEL, choices.solver or ALL_PAIRS_SOLVER, OTHERS, {**OF_PAIRS, **options}
@@ -36,9 +38,22 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
         return replace(spec, given=spec.given - (OF_PAIRS.keys() - options.keys()))
     if warm_start is None:
         return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, options)
-    if choices.only_new:
-        return warm_start.of_new_features(options)
     return warm_start.continued(choices.model, choices.solver, choices.loss, options)
+
+
+def with_model(choices: Choices, warm_start: WarmStart | None) -> Choices:
+    """Return the choices of a run that may learn new features of a model, which learned from observed pairs if the run
+    does. Raises UsageError if a user says otherwise."""
+    if warm_start is None or not choices.only_new:
+        return choices
+    if warm_start.terms is not None:
+        return replace(choices.changed(implicit=True), given=choices.given | {"implicit"})
+    if choices.implicit:
+        raise UsageError(
+            f"{warm_start.path} was not trained with {called('implicit')}, so new features need rows with labels",
+            implicit=LEAVE_OUT,
+        )
+    return choices
 
 
 def draws_negatives(choices: Choices) -> bool:

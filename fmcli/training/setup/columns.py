@@ -36,7 +36,7 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     """Return the rows that have new features, and the settings with their warm start, on columns for their features;
     the settings also get the whole model, with columns for the new features, whose parameters are 0.
 
-    If the parameters of a model depend on its columns, its warm start is the whole model.
+    If the parameters of a model depend on its columns, or on all users and items, its warm start is the whole model.
     """
     warm_start, spec = settings.warm_start, settings.spec
     assert warm_start is not None
@@ -50,7 +50,7 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     else:
         whole = warm_start.on_columns(columns.occurring.united(warm_start.occurring))
         whole = whole.grown(whole.model.features, fields)
-    if kind.depends_on_columns(spec.values):
+    if kind.depends_on_columns(spec.values) or warm_start.terms is not None:
         numbering = whole.transform.numbering
         rows = rows if numbering is None else rows.on_columns(numbering, settings.threads)
         return rows, replace(settings, warm_start=whole, whole=whole)

@@ -12,6 +12,7 @@ from fmcli.data.counts.occurrences import checksum_of, have_counts
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, OddColumns, Scaling, find_odd_columns, is_scaled, learn
+from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import Also, BadInputError, NothingNewError, UsageError
@@ -125,6 +126,8 @@ def with_new_features(source: TrainingRows, warm_start: WarmStart | None) -> tup
     new_features = find(source.data, warm_start.transform.seen)
     if not new_features.sets:
         raise NothingNewError(f"{warm_start.path} has seen all features of the rows")
+    if isinstance(source, ObservedRows):
+        return source.after(warm_start.sides), new_features
     return TrainingRows(source.data, new_features.rows, source.fields), new_features
 
 

@@ -18,12 +18,15 @@ from fmcli.registry.row_choices import BY_POPULARITY
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.training.setup.chosen import draws_negatives
+from fmcli.training.setup.named_columns import fields_of_sides
 from fmcli.training.setup.rows import DividedInMemory, RowsInMemory
 from fmcli.training.setup.settings import HoldOut
 
 if TYPE_CHECKING:
+    from fmcli.data.tables.schema import Schema
     from fmcli.registry.choices import Choices
     from fmcli.training.setup.ages import Ages
+    from fmcli.training.setup.warm_start import WarmStart
 
 # The fields of entries of contexts and of items.
 OF_CONTEXT, OF_ITEM = 0, 1
@@ -93,29 +96,22 @@ def of_items(data: Dataset) -> NDArray[np.bool_]:
 
 
 def observed(
-    data: Dataset,
-    users: frozenset[int],
-    items: frozenset[int],
-    source: str,
-    terms: AllPairsTerms,
-    *,
-    counted: bool,
-    ages: Ages | None = None,
+    data: Dataset, source: str, terms: AllPairsTerms, table: Schema | None, ages: Ages | None = None
 ) -> PairsInMemory:
     """Return the pairs of rows, each once, at the place of its last row: in time, or without times in order.
 
-    users, items : the fields of the entries of contexts, and of items; other entries are left out.
     source : the name of the rows, for messages.
     terms : of PairsInMemory.
-    counted : whether labels are counts, so pairs have the weight 1 + log(sum), or the sum if it is less than 1;
-        otherwise the sum is the weight.
+    table : their columns; None: they are text.
     ages : the times of rows, and the decay of labels; None: not known.
 
-    Raises BadInputError for a row without a context or without an item, for a feature of both, and for counts.
+    Raises BadInputError for a row without a context or without an item, for a feature of both, for counts, and without
+    the column of counts.
     """
     if data.field is None:
         raise BadInputError(f"{source}: its features have no fields, which tell users and items; write ffm text")
-    side = np.where(np.isin(data.field, [*items]), OF_ITEM, np.where(np.isin(data.field, [*users]), OF_CONTEXT, -1))
+    users, items, counted = [*terms.users], [*terms.items], terms.counted
+    side = np.where(np.isin(data.field, items), OF_ITEM, np.where(np.isin(data.field, users), OF_CONTEXT, -1))
     of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
     for number, name in enumerate(("user", "item")):
         lacking = np.bincount(of_row[side == number], minlength=data.rows) == 0
@@ -124,6 +120,8 @@ def observed(
     both = np.intersect1d(data.index[side == OF_CONTEXT], data.index[side == OF_ITEM])
     if len(both):
         raise BadInputError(f"{source}: a feature is one of users and one of items, such as column {both[0]}")
+    if data.label is None and table is not None and table.label is not None:
+        raise BadInputError(f"{source}: no column {table.label!r}, which gives the pairs of the model their weights")
     count = np.ones(data.rows) if data.label is None else np.asarray(data.label, np.float64)
     if not (np.isfinite(count) & (count > 0)).all() or (counted and count.min() < 1):
         least = "at least 1" if counted else "positive"
@@ -170,20 +168,30 @@ def are_in_order_of_items(context: NDArray[np.int64], item: NDArray[np.int64]) -
     return bool(connected_components(follows, connection="strong", return_labels=False) == items)
 
 
-def terms_of(choices: Choices) -> AllPairsTerms:
-    """Return what pairs that are not observed add to the objective of a run."""
+def terms_of(choices: Choices, table: Schema | None, warm_start: WarmStart | None) -> AllPairsTerms:
+    """Return what the rows of a run are, and what pairs that are not observed add to its objective: as the run of the
+    warm start had it, if it has one. table : the columns of the rows. Raises UsageError."""
+    if warm_start is not None and warm_start.terms is not None:
+        return warm_start.terms
     given = choices.unseen_weight is not None
     weight, power = choices.unseen_weight if given else UNSEEN_WEIGHT, choices.l2_power
     negatives = choices.negatives if draws_negatives(choices) else 0
-    return AllPairsTerms(weight, power, given, negatives, choices.negatives_by == BY_POPULARITY)
+    by_popularity, counted = choices.negatives_by == BY_POPULARITY, not choices.weight_column
+    return AllPairsTerms(
+        weight, power, given, negatives, by_popularity, *fields_of_sides(choices, table), counted=counted
+    )
 
 
-def pairs_in_words(rows: PairsInMemory) -> str:
-    """Describe observed pairs."""
+def pairs_in_words(rows: PairsInMemory, *, divided: bool) -> str:
+    """Describe observed pairs, of which some are held out if they are `divided`."""
     sides = rows.sides
     every = sides.contexts.rows * sides.items.rows
     return (
         f"{rows.count:,} different pairs of {sides.contexts.rows:,} users and {sides.items.rows:,} items, "
         f"{100 * rows.count / every:.3g} % of all"
-        + ("" if rows.in_order else "; each user's are in one order of items, so held-out pairs are random, not last")
+        + (
+            ""
+            if rows.in_order or not divided
+            else "; each user's are in one order of items, so held-out pairs are random, not last"
+        )
     )

@@ -25,6 +25,8 @@ PENALTIES = frozenset(
 # The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
 LEARNS_NEW = next(solver for solver in SOLVERS.values() if solver.learns_new)
 OF_NEW_FEATURES = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
+# Of observed pairs: their penalties are weaker, so rounding errors move parameters further.
+OF_NEW_PAIRS = {"epochs": 300, "tol": 1e-5, "l1_from_epoch": 1}
 # The sweeps over the new features for each draw of a solver that samples; the last sweep is kept. The factors of a
 # feature are drawn jointly, given all others, so a few sweeps forget the start.
 SWEEPS = {"epochs": 20, "burn_in": 19, "draws": 1}
@@ -68,10 +70,10 @@ class PreviousRun:
         values = {**spec.values, **{name: usual[name].times(factor) for name, factor in multiples.items()}}
         return replace(spec, values=values, multiples=multiples)
 
-    def of_new_features(self, options: Mapping[str, Any]) -> Spec:
+    def of_new_features(self, options: Mapping[str, Any], *, of_pairs: bool = False) -> Spec:
         """Return the spec of a run that learns new features alone: by coordinate descent, whatever solver this run had,
-        with that solver's penalties, which are then relative to the sum of the losses; or if this run's solver samples,
-        by that one.
+        with that solver's penalties, which are then relative to the sum of the losses, or with the penalties of this
+        run on observed pairs, which depend on the pairs of a feature; or if this run's solver samples, by that one.
 
         Raises the errors of make_spec.
         """
@@ -82,9 +84,10 @@ class PreviousRun:
         lasting = {name: self.options[name] for name in names if takes(name, self.model, solver.name, self.loss)}
         if sampled:
             return make_spec(self.model, solver.name, self.loss, {**lasting, **SWEEPS, **options})
-        usual = {**solver.defaults, **kind.with_solver.get(solver.name, {})}
+        usual = self.options if of_pairs else {**solver.defaults, **kind.with_solver.get(solver.name, {})}
+        ending = OF_NEW_PAIRS if of_pairs else OF_NEW_FEATURES
         penalties = {name: usual[name] for name in ("l2_w", "l2_v") if REFINES[name] not in options}
-        return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **OF_NEW_FEATURES, **options})
+        return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **ending, **options})
 
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]

@@ -256,7 +256,7 @@ class RowsInMemory:
         yield np.arange(len(rows)), self.data.take(rows if self.every is None else self.every[rows])
 
     def with_new_features(self, transform: Transform) -> RowsInMemory:
-        return RowsInMemory(with_new_features(transform, self.data), self.names)
+        return replace(self, data=with_new_features(transform, self.data), every=None, own=False)
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedInMemory:
         data, group, strata = self.data, self.data.group, strata_of(labels, self.labels.label)

@@ -18,6 +18,7 @@ from fmcli.registry.modes import (
     RANKING,
     RARE_SHARED,
     SKIPPING,
+    UPDATING,
     check_modes,
 )
 from fmcli.registry.row_choices import BALANCED as BALANCED_WEIGHTS
@@ -62,6 +63,7 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         OTHER_LOSS: choices.implicit and choices.loss and not draws_negatives(choices),
         ALL_PAIRS: choices.implicit and not draws_negatives(choices),
         DRAWING: draws_negatives(choices),
+        UPDATING: choices.init_model is not None and not choices.only_new,
         NO_HOLDOUT: held.share == 0,
         HOLDOUT_GROUP: held.column,
         HOLDOUT_ROWS: held.column and not held.times,

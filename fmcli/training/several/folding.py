@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from fmcli.data.labels import NUMBERS
-from fmcli.data.text.reader import read
+from fmcli.data.text.reader import read, read_unlabeled
+from fmcli.data.text.sources import name_of
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import STATE
@@ -17,7 +18,8 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare
-from fmcli.training.saving import require_rows, warm_start_of
+from fmcli.training.saving import warm_start_of
+from fmcli.training.setup.observed import observed
 from fmcli.training.setup.rows import Rows, RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.several.learning import learn
@@ -39,7 +41,7 @@ def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedI
     Raises the errors of WarmStart.of_new_features and of `train`.
     """
     tensors = {name: array for name, array in file.tensors.items() if not name.startswith(f"{STATE}.")}
-    warm_start = warm_start_of(path, replace(file, meta={**file.meta, "slots": None}, tensors=tensors), several=True)
+    warm_start = warm_start_of(path, replace(file, meta={**file.meta, "slots": None}, tensors=tensors), only_new=True)
     settings = Settings.of(warm_start.of_new_features({}), warm_start=warm_start, only_new=True, threads=threads)
     try:
         plan = prepare(settings, rows)
@@ -59,15 +61,20 @@ def fold_in_files(
     threads: int = 1,
     joined: Mapping[str, str] | None = None,
 ) -> FoldedIn:
-    """Return a model with the new features of the labeled rows in files, which may be tables if the model's rows
-    were, with others that are `joined` by column.
+    """Return a model with the new features of the labeled rows, or observed pairs, in files, which may be tables if the
+    model's rows were, with others that are `joined` by column.
 
     Raises the errors of `read` and of `fold_in`.
     """
-    require_rows(scorer)
     kind, options = MODELS[scorer.meta["model"]], scorer.meta["options"]
+    known = scorer.known
+    inputs = scorer.tables(paths, joined, fields=known is not None) if format == "auto" else paths
+    if known is not None:
+        pairs = read_unlabeled(inputs, format=format, threads=threads).dataset
+        rows = observed(pairs, name_of(inputs[0]), known.terms, scorer.table)
+        return fold_in(scorer.path, file, rows, threads)
     table = read(
-        scorer.tables(paths, joined) if format == "auto" else paths,
+        inputs,
         format=format,
         keep_fields=kind.needs_fields(options),
         compact=kind.compact,

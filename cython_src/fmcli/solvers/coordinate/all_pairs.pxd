@@ -14,6 +14,10 @@ cdef class AllPairs(Descent):
     cdef ObservedPairs observed
     cdef object numbers  # curvature and offset of each side
     cdef tuple memory_of_pairs  # their scores, and `numbers` in reals
+    cdef readonly object known  # how many contexts and items are constant, and stand for all of them; None: all move
+    cdef Py_ssize_t[2] moved    # the first part of each side that moves
+    cdef Py_ssize_t[2] paired   # the end of the parts of each side that all parts of the other side have a pair with
+    cdef list squares        # of each side, the strength times the squared own scores of the other side's parts
     cdef bint measured       # whether the scores of observed pairs are those of the parts as they are
     cdef list fresh          # whether these numbers of a side are those of the other side's parts as they are
     cdef real* curvature[2]

@@ -48,11 +48,14 @@ cdef class AllPairs(Descent):
     parts : Dataset with labels, which are not used: the contexts, and then the items. No feature is in both.
     links : PairLinks, the observed pairs of these parts.
     strength : what squared scores are multiplied by; see above.
+    known : how many contexts and items are constant, the first ones of each side; None: all parts move. If there are
+        constant parts, these stand for all contexts and all items: another part has pairs with the constant parts of
+        the other side, and with others only if these pairs are observed. So it depends on its own pairs alone.
     """
 
     def __init__(
         self, Model model, Penalty penalty, Dataset parts not None, links, double strength,
-        Parameters holds=None, Parameters pulls=None
+        Parameters holds=None, Parameters pulls=None, known=None
     ):
         cdef real[:, :, ::1] numbers
         cdef real[::1] score
@@ -71,6 +74,12 @@ cdef class AllPairs(Descent):
             raise ValueError("the links are not of these parts")
         Descent.__init__(self, model, Squared(), penalty, parts, holds=holds, pulls=pulls)
         self.contexts, self.strength, self.links = links.contexts, strength, links
+        for side in range(2):
+            self.moved[side] = self.first(side) + (0 if known is None else known[side])
+            self.paired[side] = self.first(side + 1) if known is None else self.moved[side]
+            if not self.first(side) <= self.moved[side] <= self.first(side + 1):
+                raise ValueError("the constant parts are not of these parts")
+        self.known, self.squares = known, [0.0, 0.0]
         if (self.seen(CONTEXTS) & self.seen(ITEMS)).any():
             raise ValueError("contexts and items have a feature in common")
         for b, layout in enumerate(model.layout):
@@ -111,19 +120,22 @@ cdef class AllPairs(Descent):
         """Compute what the parts of a side share, before the features of this side are updated; `by_feature` is False
         before a row that belongs to no feature is updated."""
         self._share(side)
-        self.fresh[1 - side] = False
+        if self.known is None:
+            self.fresh[1 - side] = False
         self.observed.known, self.measured = self.measured and not by_feature, False
 
     def value(self):
-        """Return the value of the term of all pairs, given the parts as they are now, whose observed pairs have been
-        measured."""
-        self._share(CONTEXTS)
+        """Return the value of the term of all pairs that have a part that moves, given the parts as they are now, whose
+        observed pairs have been measured."""
+        cdef int side
         self.measured = True
         total = 0.0
-        for some in self._parts_now(CONTEXTS):
-            total += np.sum((some @ self.numbers[CONTEXTS, :-1] + 2 * self.numbers[CONTEXTS, -1]) * some)
-        for some in self._parts_now(ITEMS):
-            total += self.strength * self.contexts * np.sum(some[:, -1] ** 2)
+        for side in range(1 if self.known is None else 2):  # otherwise, the pairs of all contexts are all pairs
+            self._share(side)
+            end = self.first(side + 1)
+            for some in self._parts_now(self.moved[side], end):
+                total += np.sum((some @ self.numbers[side, :-1] + 2 * self.numbers[side, -1]) * some)
+            total += (end - self.moved[side]) * self.squares[side]
         return float(total) / 2
 
     # Compute the curvature and the offset of a side, unless they are known.
@@ -131,14 +143,16 @@ cdef class AllPairs(Descent):
         self.require()
         if self.fresh[side]:
             return
-        curvature, offset = self.numbers[side, :-1], self.numbers[side, -1]
+        curvature, offset, squares = self.numbers[side, :-1], self.numbers[side, -1], 0.0
         curvature[...], offset[...] = 0, 0
-        for some in self._parts_now(1 - side):
+        for some in self._parts_now(self.first(1 - side), self.paired[1 - side]):
             own = some[:, -1].copy()
             some[:, -1] = 1
             curvature += some.T @ some
             offset += own @ some
+            squares += own @ own
         self.numbers[side] *= self.strength
+        self.squares[side] = self.strength * squares
         self.memory_of_pairs[1][side] = self.numbers[side]
         self.fresh[side] = True
 
@@ -146,13 +160,13 @@ cdef class AllPairs(Descent):
     cdef Py_ssize_t first(self, int side):
         return 0 if side == CONTEXTS else self.contexts if side == ITEMS else self.data.rows
 
-    # Yield arrays of (B, t) of the parts of a side.
-    def _parts_now(self, int side):
-        cdef Py_ssize_t begin, end, i, f, lanes = self.width - 1, last = self.first(side + 1)
+    # Yield arrays of (B, t) of the parts first:last.
+    def _parts_now(self, Py_ssize_t first, Py_ssize_t last):
+        cdef Py_ssize_t begin, end, i, f, lanes = self.width - 1
         cdef double[:, ::1] now
         cdef const real* sums
         self.allocate_states()
-        for begin in range(self.first(side), last, ROWS_AT_ONCE):
+        for begin in range(first, last, ROWS_AT_ONCE):
             end = min(begin + ROWS_AT_ONCE, last)
             now = np.empty((end - begin, self.width))
             for i in range(begin, end):
@@ -176,18 +190,24 @@ cdef class PairUpdater(CoordinateUpdater):
         self.room = &numbers[0]
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
-        """Compute (B, t) of the parts start:stop from the parameters."""
+        """Compute (B, t) of the parts start:stop from the parameters, of constant parts once."""
         cdef Py_ssize_t i
+        cdef bint once, of_context
         cdef Sample x
         self.require()
         if not 0 <= start <= stop <= self.descent.data.rows:
             raise IndexError("no such parts")
-        self.all_pairs.fresh[:] = [False, False]
+        once = self.all_pairs.known is not None and all(self.all_pairs.fresh)
+        if self.all_pairs.known is None:
+            self.all_pairs.fresh[:] = [False, False]
         with nogil:
             for i in range(start, stop):
+                of_context = i < self.all_pairs.contexts
+                if once and i < self.all_pairs.moved[CONTEXTS if of_context else ITEMS]:
+                    continue
                 self.descent.data.sample(i, &x)
                 scores_in(&self.descent.states, i)[0] = self.all_pairs.sides.part(
-                    &x, 0, i < self.all_pairs.contexts, cache_in(&self.descent.states, i, 0))
+                    &x, 0, of_context, cache_in(&self.descent.states, i, 0))
 
     def measure_pairs(self, Py_ssize_t start, Py_ssize_t stop):
         """Compute the scores of the observed pairs of the contexts among the parts start:stop; returns their share of
