@@ -249,6 +249,24 @@ def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, r
     assert quick_search(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
 
 
+@pytest.mark.parametrize(("solver", "valid"), [("adagrad", False), ("adagrad", True), ("cd", False), ("mcmc", False)])
+def test_a_part_of_the_rows_has_columns_only_for_its_own_features(rng, monkeypatch, solver, valid):
+    """Its model is smaller, and the metrics of its runs are the same: linear weights start at 0."""
+    features = 60_000
+    ids, rare = rng.integers(2, size=1_000), rng.integers(3, features, size=1_000)
+    samples = [{(a, a): 1.0, (b, 2): 1.0} for a, b in zip(ids.tolist(), rare.tolist(), strict=True)]
+    rows = dataset(samples, features, rng.normal(size=1_000) + ids)
+    settings = {"valid": rows.take(np.arange(100, dtype=np.int32))} if valid else {}
+    plan = planned(rows, solver, settings, "linear", epochs=4)
+    part = thinned(plan, 8)
+    monkeypatch.setattr(plans, "compacted", lambda plan: plan)
+    usual = thinned(plan, 8)
+    assert (part.source.count, part.facts) == (usual.source.count, usual.facts)
+    assert 8 * part.model.features < usual.model.features == features
+    narrow, wide = ([epoch.valid["rmse"] for epoch in job.train(one).epochs] for one in (part, usual))
+    assert narrow == (pytest.approx(wide, rel=0.1) if solver == "mcmc" else wide)  # draws are for each column
+
+
 def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path):
     """It has the kind, the options and the epochs of the refit that the first process has chosen."""
     monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries={"l2_v": Trial(((10,),))}, rivals={}))

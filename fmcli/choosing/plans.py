@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from fmcli.choosing.budget import LEAST_EPOCHS, affordable_folds
 from fmcli.choosing.folds import OF_CLASSES
+from fmcli.data.numbering import Numbering
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, SOLVER, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS, spread
 from fmcli.training.several.refit import affordable
 
@@ -150,7 +153,7 @@ def thinned(plan: Plan, share: int) -> Plan:
     source = plan.source
     order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
     some = source.only(np.sort(order[: max(1, len(order) // share)]))
-    plan = plan.on(some)
+    plan = compacted(plan.on(some))
     facts = {
         "rows": some.count,
         "weight": some.total_weight,
@@ -158,6 +161,35 @@ def thinned(plan: Plan, share: int) -> Plan:
         "features": int(plan.seen.sum()),
     }
     return replace(plan, facts={**plan.facts, **facts})
+
+
+def compacted(plan: Plan) -> Plan:
+    """Return the plan on a copy of its rows with columns for only the features that occur in them, if that takes less
+    memory: each run allocates, draws, and copies the parameters of all columns."""
+    source, validation, transform = plan.source, plan.validation, plan.transform
+    assert validation is not None
+    if type(source) is not TrainingRows or source.data.relations or validation.data.relations:
+        return plan
+    held = np.arange(validation.count, dtype=np.int32) if validation.rows is None else validation.rows
+    occurs = plan.seen | validation.data.seen(held)
+    left = int(occurs.sum())
+    dropped = plan.model.parameter_count * (1 - left / transform.features)
+    if dropped < source.nonzeros + validation.data.entries_of_rows(held):
+        return plan
+    numbering = Numbering(np.flatnonzero(occurs).astype(np.int32), transform.dimension)
+    columns = np.where(occurs, np.cumsum(occurs) - 1, -1).astype(np.int32)
+    data, held_out = (
+        one.take(rows).renumbered(numbering, columns=columns)
+        for one, rows in ((source.data, source.rows), (validation.data, held))
+    )
+    fields = source.fields and source.fields._replace(place=source.fields.place[occurs])
+    plan = replace(
+        plan,
+        transform=replace(transform, features=left, numbering=numbering, frequent=None),
+        evaluation=replace(plan.evaluation, data=data),
+        validation=replace(validation, data=held_out, rows=None),
+    ).on(TrainingRows(data, np.arange(data.rows, dtype=np.int32), fields))
+    return replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, None))
 
 
 def terms_of(plan: Plan) -> dict[str, bool]:

@@ -103,9 +103,9 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
         return usual, search.found
 
 
-# What a search may cost: this work, about a second. If an epoch on all rows has more work than an epoch of a search may
-# have, or takes long, its runs are on a part of the rows, which has at least this many. The run of another solver may
-# have as many epochs as this many trainings of the best one so far.
+# A search may cost this work, about a second, or that of an epoch on all rows if that is more. If an epoch on all rows
+# has more work than an epoch of a search may have, or takes long, its runs are on a part of the rows, which has at
+# least this many. The run of another solver may have as many epochs as this many trainings of the best one so far.
 MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2
 # Rows with more entries are read in one way only. The best other way and the one that is compared with it take as much
 # memory as this many copies of the rows, and the text of tables takes these bytes while it is read.
@@ -141,11 +141,11 @@ class QuickSearch:
         self.part = self.part_of(plan)
         self.rows = 0 if share == 1 else self.part.source.count
         self.most, self.found = epochs_of(self.part), list[TriedValue]()
-        self.left = share * MOST_WORK_OF_SEARCH
+        self.left = max(MOST_WORK_OF_SEARCH, work(plan))
 
     def part_of(self, plan: Plan) -> Plan:
         """Return a plan on the rows of the search."""
-        part = plan if self.share == 1 else with_fewer_held_out(thinned(plan, self.share))
+        part = plan if self.share == 1 else thinned(with_fewer_held_out(plan), self.share)
         return with_options(part, {}) if self.weaker else part
 
     def run(self) -> Leader:
@@ -163,7 +163,7 @@ class QuickSearch:
             self.part = self.part_of(self.plan)
             runs = self.candidate([self.part])
         runs.first(1, lambda fold: self.most)
-        folds = number_of_folds(self.plan, runs.runs[0].epochs or self.most)
+        folds = 1 if self.rows else number_of_folds(self.plan, runs.runs[0].epochs or self.most)
         runs.add(fold_plans(self.part, folds)[1:])
         usual = self.with_readings(Leader(self.plan, runs), folds)
         leader = self.with_values(usual, folds, early=True)
