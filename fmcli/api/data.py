@@ -55,11 +55,6 @@ class Data:
     group : array-like, optional
         Shape (rows,): rows with equal values are a group (a query, a user), for ranking.
 
-    Attributes
-    ----------
-    rows, nonzeros : int
-        The numbers of rows, and of entries that are not 0.
-
     Raises
     ------
     BadInputError

@@ -49,18 +49,10 @@ class Model:
 
     Attributes
     ----------
-    kind, solver, loss : str
-        Names in the tables of ``fmcli models``.
-    options : dict
-        The options of the run that trained it, by name; ``options["rank"]``.
-    summary : dict
-        The figures of that run: rows, best epoch, metrics.
     history : list of dict
         A dict for each epoch: ``epoch``, ``loss``, ``penalty``, ``objective``, ``seconds``, and each metric on the
         validation data as ``valid_NAME``. In an ensemble, in the order of its members, each also has the number of its
         ``member``. Empty for a model from a file.
-    labels : list or None
-        The labels of classes in increasing order, numbers or texts; None if labels are numbers to fit.
     """
 
     def __init__(self, file: ModelFile, name: str = "the model", history: Sequence[dict[str, Any]] = ()) -> None:
@@ -78,7 +70,7 @@ class Model:
 
     @property
     def kind(self) -> str:
-        """The kind of the model."""
+        """The kind of the model, as in the tables of ``fmcli models``."""
         return str(self._scorer.meta["model"])
 
     @property
@@ -93,17 +85,18 @@ class Model:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the run that trained it."""
+        """The options of the run that trained it, by name: ``options["rank"]``."""
         return dict(self._scorer.meta["options"])
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The figures of the run that trained it."""
+        """The figures of the run that trained it: rows, best epoch, metrics."""
         return dict(self._scorer.meta["training"])
 
     @property
     def labels(self) -> list[float] | list[str] | None:
-        """The labels of classes, in increasing order; of two labels, the negative one first."""
+        """The labels of classes, numbers or texts, in increasing order; of two labels, the negative one first; None if
+        labels are numbers to fit."""
         labels = self._scorer.labels
         return list(map(unescaped, labels.words)) if labels.names else labels.shown
 

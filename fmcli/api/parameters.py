@@ -14,7 +14,7 @@ from fmcli.names import find_name
 from fmcli.registry.choices import ALIASES, CHOICES, DEFAULTS, RUN, Choices, spelled
 from fmcli.registry.kinds import ValueKind
 from fmcli.registry.options import Option
-from fmcli.registry.words import notes
+from fmcli.registry.words import notes, usual_default
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Where the parameters stand in a docstring.
@@ -71,7 +71,7 @@ def described(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> s
         if name not in without:
             # The flag of a negative option is --no-bias: its help is about the value False.
             help = f"False: {choice.help[0].lower()}{choice.help[1:]}" if choice.negative else choice.help
-            defaults = "" if name in RUN else notes(choice, word)
+            defaults = "" if name in RUN else notes(choice, usual_default(choice, word))
             lines += entry(word(name), kind_of(choice), f"{spelled(help, word)} {defaults}")
     return "\n".join(lines)
 

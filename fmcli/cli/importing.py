@@ -7,7 +7,7 @@ import click
 from fmcli.cli.choices import with_choices
 from fmcli.cli.files import MODEL, CommandFile, InputFile, OutputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, model_path, option
+from fmcli.cli.options import SectionCommand, model_path, option, output_option
 from fmcli.cli.output import Log
 from fmcli.registry.choices import Choices
 
@@ -78,14 +78,7 @@ def pair(value: str) -> tuple[float, float]:
     help="Whether a model of xLearn scales rows to unit length, as it usually does; files of libffm say it, and libFM "
     "does not. [default: --norm for an ffm of xLearn]",
 )
-@option(
-    "output",
-    "-o",
-    "--output",
-    type=OutputFile(MODEL),
-    metavar="FILE",
-    help="Model file. [default: THEIRS.fm in the current folder]",
-)
+@output_option(MODEL, "Model file. [default: THEIRS.fm in the current folder]")
 @with_choices(*LOGGING)
 def command(
     theirs: str,

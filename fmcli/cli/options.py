@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from fmcli.cli import HELP_NAMES
-from fmcli.cli.files import FORCE, OutputFile
+from fmcli.cli.files import DATA, FORCE, OutputFile
 from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
@@ -278,6 +278,11 @@ def force_option() -> click.Option:
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
     """Return an option in a section of the help. If it has no default and is not given, its value is None."""
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
+
+
+def output_option(kind: str = DATA, help: str = "Output file. [default: standard output]") -> Callable[[F], F]:
+    """Return -o: the output, a file of a kind."""
+    return option("output", "-o", "--output", type=OutputFile(kind), metavar="FILE", help=help)
 
 
 def gathered(name: str, kind: Callable[..., object], *options: Callable[[Any], Any]) -> Callable[[F], F]:

@@ -12,11 +12,11 @@ import click
 from fmcli.cli.bad_lines import BAD_LINES, rule_of
 from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.cluster import CLUSTER, ClusterAddress, address_of, log_progress
-from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
+from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, check_last, given, option, share
+from fmcli.cli.options import SectionCommand, check_last, given, option, output_option, share
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.relations import check_model, parse_relations
 from fmcli.errors import UsageError
@@ -167,14 +167,7 @@ class PredictRequest:
     is_flag=True,
     help="Predict each line as soon as it has been read, for a program that waits for the answer. Slower.",
 )
-@option(
-    "output",
-    "-o",
-    "--output",
-    type=OutputFile(DATA),
-    metavar="FILE",
-    help="Where to write predictions. [default: standard output]",
-)
+@output_option(help="Where to write predictions. [default: standard output]")
 @option(
     "output",
     "--output-dir",

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.choices import AS_IN_TRAINING, with_choices
-from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
+from fmcli.cli.choices import AS_IN_TRAINING, ATTRIBUTES, with_choices
+from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.flags import flag_of
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, given, option
+from fmcli.cli.options import SectionCommand, given, option, output_option
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.predict import IDS, in_words, log_model, log_warnings
-from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
+from fmcli.registry.kinds import NAMES
 from fmcli.registry.modes import check_modes
 from fmcli.text import counted
 
@@ -101,9 +101,10 @@ class RecommendRequest:
     "these, or, if rows are no tables, with the first features of both. Labels are optional; rows with the smaller of "
     "two do not count. May be repeated. [default: the pairs that the model knows, if train --implicit made it]",
 )
-@names_option(
+@option(
     "data",
     "--id-column",
+    **ATTRIBUTES[NAMES],
     metavar="COL[,COL]",
     help="Ids of rows, which must be unique: the cell in this column of a table, one for --given and one for --over; "
     "or 1 for the first token of a line, 2 for the second one, after the label. [default: the first column with "
@@ -118,9 +119,10 @@ class RecommendRequest:
     metavar="N",
     help=f"Number of items for each row of --given. [default: {TOP}; >= 1]",
 )
-@names_option(
+@option(
     "output",
     "--show",
+    **ATTRIBUTES[NAMES],
     metavar="COL,...",
     help="Further columns of the tables to write, such as a title. [default: none]",
 )
@@ -133,9 +135,7 @@ class RecommendRequest:
     "[default: none; >= 1]",
 )
 @option("output", "--json", is_flag=True, help="Write a JSON object for each row of --given, instead of a table.")
-@option(
-    "output", "-o", "--output", type=OutputFile(DATA), metavar="FILE", help="Where to write. [default: standard output]"
-)
+@output_option(help="Where to write. [default: standard output]")
 @with_choices("format", "join", "threads", *LOGGING, missing_values=AS_IN_TRAINING)
 def command(id_column: tuple[str, ...] | None, output: str | None, choices: Choices, **asked: Any) -> None:
     """Recommend the items with the largest scores for each row of --given.

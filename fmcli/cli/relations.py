@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.options import option
 from fmcli.errors import UsageError
 from fmcli.names import repeated
 from fmcli.text import names_in
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.scorer import Scorer
 
-F = TypeVar("F", bound=Callable[..., object])
-
 
 def names(value: str) -> tuple[str, ...]:
     """Return a list of names with commas between them; a name with a comma is in quotes."""
@@ -25,15 +22,6 @@ def names(value: str) -> tuple[str, ...]:
         return tuple(names_in(value))
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-
-
-def names_option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
-    """Return an option that is a list of names with commas between them; given again, it adds names."""
-
-    def united(context: click.Context, parameter: click.Parameter, lists: tuple[tuple[str, ...], ...]) -> Any:
-        return tuple(name for some in lists for name in some)
-
-    return option(section, *flags, type=names, multiple=True, callback=united, **attributes)
 
 
 def once_each(context: click.Context, option: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> Any:

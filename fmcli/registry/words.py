@@ -14,24 +14,20 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, takers_of
 
 
-def flag_of(name: str) -> str:
-    """Return the flag of an option."""
-    return OPTIONS[name].flag
-
-
-def notes(choice: Option, of: Callable[[str], str] = flag_of) -> str:
-    """Return the default and the range of an option: "[default: 0.5; 0 to 1]". of : a front end's spelling of another
-    option, whose value may be the default."""
+def notes(choice: Option, usual: str | None = None) -> str:
+    """Return the default and the range of an option: "[default: 0.5; 0 to 1]". usual : the default in words; None: the
+    default unless a component has its own."""
+    usual = usual_default(choice) if usual is None else usual
     parts = [choice.range()] if choice.choices else []
-    usual = usual_default(choice, of)
     parts += [f"default: {usual}"] if usual and not choice.negative else []
     permitted = choice.range(exact=False)
     parts += [permitted] if permitted and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def usual_default(choice: Option, of: Callable[[str], str] = flag_of) -> str:
-    """Return the default of an option that applies unless a component has its own."""
+def usual_default(choice: Option, of: Callable[[str], str] = lambda name: OPTIONS[name].flag) -> str:
+    """Return the default of an option that applies unless a component has its own. of : a front end's spelling of
+    another option, whose value may be the default."""
     return of(REFINES[choice.name]) if choice.name in REFINES else in_words(choice, choice.default)
 
 

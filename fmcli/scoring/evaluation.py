@@ -72,11 +72,10 @@ class Limit:
         """Return a message if a value of the metric violates the limit, else "". An undefined value violates it."""
         if math.isnan(value):
             return f"{self.metric} is undefined on these rows"
-        if self.larger_is_better and value < self.value:
-            return f"{self.metric} is {figures_apart(value, self.value)[0]}, below {number(self.value)}"
-        if not self.larger_is_better and value > self.value:
-            return f"{self.metric} is {figures_apart(value, self.value)[0]}, above {number(self.value)}"
-        return ""
+        if value == self.value or (value > self.value) == self.larger_is_better:
+            return ""
+        side = "below" if self.larger_is_better else "above"
+        return f"{self.metric} is {figures_apart(value, self.value)[0]}, {side} {number(self.value)}"
 
 
 def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...]:

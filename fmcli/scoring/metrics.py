@@ -275,14 +275,11 @@ def log_losses(outcome: Outcome) -> Floats:
                 odds = np.log(odds) - np.log1p(-odds)
         largest = -math.log(SMALLEST_PROBABILITY)
         return row_losses(SoftLogistic(), outcome.label, np.clip(odds, -largest, largest)[:, None])
-    if outcome.probable:
+    if outcome.probable or (outcome.task in BINARY and not outcome.is_logloss):
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
     elif outcome.is_logloss:
         losses = outcome.losses(LOSSES[outcome.loss].load()())
-    elif outcome.task in BINARY:
-        with np.errstate(divide="ignore"):
-            losses = -np.log(label_probability(outcome))
     elif outcome.task in LEVELS:
         losses = row_losses(Ordinal(outputs=outcome.score.shape[1]), outcome.label, outcome.score)
     else:

@@ -8,9 +8,8 @@ from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.files import FIGURE, MODEL, InputFile, check_files, kind_of
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, given, option
+from fmcli.cli.options import SectionCommand, given, option, output_option
 from fmcli.cli.output import open_sink
-from fmcli.cli.rows.prepared import output_option
 from fmcli.drawing.logs import KINDS
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.registry.choices import Choices

@@ -12,8 +12,8 @@ from fmcli.cli.choices import with_choices
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, option
-from fmcli.cli.rows.prepared import check_twice, log_order, log_written, output_option, table_of, written_to
+from fmcli.cli.options import SectionCommand, option, output_option
+from fmcli.cli.rows.prepared import check_twice, log_order, log_written, table_of, written_to
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.errors import UsageError
 from fmcli.registry.choices import Choices

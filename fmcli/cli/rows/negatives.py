@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.choices import with_choices
+from fmcli.cli.choices import ATTRIBUTES, with_choices
 from fmcli.cli.files import InputFile, TableOfColumn, check_files
 from fmcli.cli.logging import LOGGING, log_of
-from fmcli.cli.options import SectionCommand, option
-from fmcli.cli.relations import names_option, once_each
-from fmcli.cli.rows.prepared import TABLE, log_written, output_option, seed_option, written_to
+from fmcli.cli.options import SectionCommand, option, output_option
+from fmcli.cli.relations import once_each
+from fmcli.cli.rows.prepared import TABLE, log_written, seed_option, written_to
 from fmcli.errors import UsageError
 from fmcli.registry.choices import Choices
+from fmcli.registry.kinds import NAMES
 from fmcli.training.setup.named_columns import form_of
 
 
@@ -28,7 +29,7 @@ from fmcli.training.setup.named_columns import form_of
     ],
 )
 @click.argument("table", type=InputFile(), metavar="TABLE")
-@names_option("run", "--pair", required=True, metavar="A,B", help="The two columns that make a pair.")
+@option("run", "--pair", **ATTRIBUTES[NAMES], required=True, metavar="A,B", help="The two columns that make a pair.")
 @option(
     "run",
     "--per-pair",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fmcli.cli.choices import ATTRIBUTES
-from fmcli.cli.files import DATA, OutputFile
 from fmcli.cli.options import option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
@@ -34,12 +33,6 @@ TABLE: Mapping[str, Mapping[str, Any]] = {
     "delimiter": {"section": "run"},
     "encoding": {"section": "run"},
 }
-
-
-def output_option(kind: str = DATA) -> Callable[[F], F]:
-    """-o: the output, a file of a kind."""
-    more = "Output file. [default: standard output]"
-    return option("output", "-o", "--output", type=OutputFile(kind), metavar="FILE", help=more)
 
 
 def seed_option(function: F) -> F:

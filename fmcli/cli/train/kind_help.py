@@ -17,7 +17,7 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, Spec, make_spec, takes
-from fmcli.registry.words import in_words
+from fmcli.registry.words import in_words, notes
 
 # The options that only solvers have that draw parameters.
 SAMPLING = ("prior_groups", "test", "test_output")
@@ -136,12 +136,8 @@ def _help(name: str, text: str, spec: Spec) -> str:
     choice, value = OPTIONS[name], spec.values[name]
     whole = REFINES.get(name, "")
     refined = whole in spec.values and spec.values[whole] == value
-    usual = OPTIONS[whole].flag if refined else in_words(choice, value)
-    parts = [choice.range()] if choice.choices else []
-    parts += [f"default: {usual}"] if usual and not choice.negative else []
-    permitted = choice.range(exact=False)
-    parts += [permitted] if permitted and not choice.choices else []
-    return f"{choice.help} [{'; '.join(parts)}]" if parts and "[default" not in choice.help else choice.help
+    told = notes(choice, OPTIONS[whole].flag if refined else in_words(choice, value))
+    return choice.help if "[default" in choice.help else f"{choice.help} {told}".rstrip()
 
 
 def _lists(lists: dict[str, Any], spec: Spec) -> dict[str, Any]:
