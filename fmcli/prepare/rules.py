@@ -57,6 +57,7 @@ class ByTime:
     allow."""
 
     kind: type[np.generic] = np.float64
+    keyed_by = "times"
 
     def __init__(self, shares: Sequence[Fraction]) -> None:
         self._shares, self._first = shares, np.empty(0)
@@ -66,7 +67,7 @@ class ByTime:
 
     def learn(self, keys: Keys) -> None:
         keys.sort()
-        self._first = keys[cuts(keys, self._shares, "times")]
+        self._first = keys[cuts(keys, self._shares, self.keyed_by)]
 
     def parts(self, keys: Keys) -> NDArray[np.intp]:
         return np.searchsorted(self._first, keys, side="right")
@@ -75,7 +76,7 @@ class ByTime:
 class ByGroup(ByTime):
     """Groups in random order, each in one part; the shares are as exact as the groups allow."""
 
-    kind = np.uint64
+    kind, keyed_by = np.uint64, "groups"
 
     def __init__(self, shares: Sequence[Fraction], seed: int) -> None:
         super().__init__(shares)
@@ -83,10 +84,6 @@ class ByGroup(ByTime):
 
     def keys(self, groups: Groups, times: Times) -> Keys:
         return mixed(groups, self._seed)
-
-    def learn(self, keys: Keys) -> None:
-        keys.sort()
-        self._first = keys[cuts(keys, self._shares, "groups")]
 
 
 class LastOf:

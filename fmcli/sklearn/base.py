@@ -82,10 +82,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     _loss : the default loss; None: the labels decide.
     _without : the training parameters that the estimator lacks.
+    _needs_labels : whether `fit` needs labels; classifiers and regressors say so by themselves.
     """
 
     _loss: str | None = None
     _without: tuple[str, ...] = ()
+    _needs_labels = False
     _usual: Mapping[str, Any] = {}
     model_: Model
     fields_: NDArray[np.int32] | None
@@ -111,6 +113,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.required |= self._needs_labels
         return tags
 
     @property

@@ -375,11 +375,7 @@ class FMRanker(Estimator):
 
     _loss = BPR
     _without = ("class_weight",)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    _needs_labels = True
 
     def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, fields: ArrayLike | None = None) -> Self:
         """Train the model.

@@ -29,10 +29,7 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
     n_features_in_ : int
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+    _needs_labels = True
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Train the model on rows with labels.

@@ -140,7 +140,18 @@ class FMRecommender(Estimator):
         return self._similar("item", item, n)
 
     def similar_users(self, user: Any, n: int = 10) -> Found:
-        """Return the users whose factors have nearly the direction of a user's, as `similar_items` does for items."""
+        """Return the users whose factors have nearly the direction of a user's.
+
+        Parameters
+        ----------
+        user, n
+            As in `similar_items`.
+
+        Returns
+        -------
+        (ndarray, ndarray of float)
+            As of `similar_items`.
+        """
         return self._similar("user", user, n)
 
     def _pairs(self, X: coo_array, user_features: Any, item_features: Any) -> Data:

@@ -37,25 +37,11 @@ class PastRows(TrainingRows):
     count, nonzeros : of all rows of the stream.
     """
 
+    count = all_rows = nonzeros = all_nonzeros = 0  # of each object, in place of properties
+
     def __init__(self, data: Dataset, rows: RowNumbers, count: int, nonzeros: int) -> None:
         super().__init__(data, rows)
-        self._count, self._nonzeros = count, nonzeros
-
-    @property
-    def count(self) -> int:
-        return self._count
-
-    @property
-    def nonzeros(self) -> int:
-        return self._nonzeros
-
-    @property
-    def all_rows(self) -> int:
-        return self._count
-
-    @property
-    def all_nonzeros(self) -> int:
-        return self._nonzeros
+        self.count, self.all_rows, self.nonzeros, self.all_nonzeros = count, count, nonzeros, nonzeros
 
 
 class Offset(Observer):
