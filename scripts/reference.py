@@ -90,8 +90,8 @@ def spellings() -> Iterator[str]:
     )
     yield ""
     yield (
-        f"fmcli has no {code(f'-{letter}' for letter in FREE_LETTERS)}, whose meanings differ between tools. For other "
-        "options of tools and libraries, the error message names fmcli's option."
+        f"{code(f'-{letter}' for letter in FREE_LETTERS)} mean different things in different tools, so fmcli refuses "
+        "them. For these and other options, the error message names fmcli's option."
     )
 
 

@@ -108,6 +108,11 @@ def test_help_of_a_word_that_no_page_has_is_refused(fmcli, word):
         ("quick start", "TRAINING", "training"),
         ("cron", "A NIGHTLY JOB", "operators"),
         ("gpu", "GPU", "performance"),
+        ("latency", "MAKE A RUN FASTER", "performance"),
+        ("one-hot", "COLUMNS", "tables"),
+        ("normalize", "SCALING", "data"),
+        ("early stopping", "VALIDATION DATA", "training"),
+        ("pickle", "FROM PYTHON", "python"),
         ("windows", "INSTALLATION", "operators"),
     ],
 )
