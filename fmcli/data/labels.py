@@ -290,7 +290,7 @@ def levels(label: Floats, loss: str) -> tuple[float, ...]:
 def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Labels:
     """`fit_labels` for labels that are positions of names; every name occurs."""
     values, texts = tuple(map(float, range(len(names)))), [readable(name) for name in names]
-    loss = loss or TWO_VALUES
+    given, loss = loss is not None, loss or TWO_VALUES
     task = LOSSES[loss].task
     if len(names) == 1:
         raise BadInputError(f"every label is {readable(names[0])}: {SAME_LABELS}")
@@ -299,8 +299,13 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
     missing, helps = missing_among(texts)
     end = missing and f"; {missing}"
     if task == "binary":
+        needs = (
+            f"loss {loss} needs labels with two values, but these are"
+            if given
+            else "the labels are more than two names:"
+        )
         raise BadInputError(
-            f"loss {loss} needs labels with two values, but these are {listed_texts(texts)}{end}",
+            f"{needs} {listed_texts(texts)}{end}",
             loss={"softmax": "if they are classes"},
             **helps,
         )

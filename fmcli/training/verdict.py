@@ -40,7 +40,7 @@ def verdict(trained: Trained, summary: Mapping[str, Any], comparison: Comparison
     if isinstance(trained.plan.source, ObservedRows):
         return ""
     constants = {comparison.metric: comparison.constant} if comparison else {}
-    unseen = "; rows that it has not seen may do worse"
+    unseen = "; errors on new rows are usually larger"
     return sentence("Fits the training rows", summary["train"], constants, "a constant", unseen)
 
 

@@ -49,7 +49,7 @@ def test_ids_that_hardly_repeat_are_asked_about(run, tmp_path, name, each):
     rows = "".join(f"{i % 2},{i // each}\n" for i in range(300))
     (tmp_path / "t.csv").write_text(f"y,{name}\n{rows}")
     done = run.fails(65, "train", *QUICK, "t.csv")
-    assert f"use --numeric {name} for quantities, or --categorical {name} for ids, or --ignore {name}" in done.stderr
+    assert f"use --numeric {name} for numbers, or --categorical {name} for ids, or --ignore {name}" in done.stderr
     run.ok("train", *QUICK, "--categorical", name, "-o", "m.fm", "t.csv")
 
 
@@ -58,6 +58,14 @@ def test_names_of_columns_of_ids():
         assert is_id(name), name
     for name in ("paid", "grid", "user_age", "num_users", "items", "sqft_lot", "bid", "", "account_length", "Void"):
         assert not is_id(name), name
+
+
+def test_ids_that_begin_with_0_are_names_beside_numbers_with_decimal_commas(run, tmp_path):
+    rows = [(i % 2, ("01067", "10115", "50667")[i % 3], f'"{i % 7},5"', '"1.234,5"') for i in range(300)]
+    assert kinds(run, tmp_path, "y,zip,x,z", rows, "--decimal", ",")[0] == {
+        **{"y": "label", "zip": "category"},
+        **{"x": "number", "z": "number"},
+    }
 
 
 @pytest.mark.parametrize("share", [0.02, 0.7])
@@ -74,7 +82,8 @@ def test_usual_words_for_missing_values_are_missing_among_numbers(run, tmp_path,
     seen = ", ".join(dict.fromkeys(row[1] for row in rows if row[1] in words))
     mean = sum(row[1] for row in rows if row[1] not in words) / (400 - missing)
     example = next(row[1] for row in rows if row[1] not in words)
-    assert f"fractions, such as {example}, {missing} missing ({seen}): mean {figure(mean)}, feature x=\n" in log
+    filled = f"filled with the mean {figure(mean)} and marked by the feature x="
+    assert f"fractions, such as {example}, {missing} missing ({seen}): {filled}\n" in log
     (tmp_path / "new.csv").write_text(f"x,c\n{words[0]},a\n,a\n7.5,a\n")
     one, other, number = run.ok("predict", "m.fm", "new.csv").stdout.split()
     assert one == other != number
@@ -136,9 +145,9 @@ def test_odd_words_among_whole_numbers_that_hardly_repeat_are_named(run, tmp_pat
     rows = "".join(f"{i % 2},{'lost' if i % 20 == 3 else 7 * i}\n" for i in range(400))
     (tmp_path / "t.csv").write_text("y,x\n" + rows)
     error = run.fails(65, "train", *QUICK, "t.csv").stderr
-    assert "t.csv:5: the column 'x' has " in error
+    assert "t.csv:5: cannot tell whether the column 'x' (" in error
     assert "found 'lost' in the column 'x'" in error
-    assert "use --numeric x for quantities" in error
+    assert "use --numeric x for numbers" in error
     assert " and --missing-values lost" in error
     run.ok("train", *QUICK, "--missing-values", "lost", "--numeric", "x", "-o", "m.fm", "t.csv")
 

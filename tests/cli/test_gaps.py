@@ -109,9 +109,10 @@ def test_missing_says_which_columns_have_a_feature(run, tmp_path, option):
     assert names == {"auto": {"x="}, "none": set(), "feature": {"x=", "color="}}[option]
     assert done.stdout.count(b"x:") == 100
     log = run.ok("train", *QUICK, "--missing", option, "-o", "m.fm", "t.csv").stderr
-    of_x = f"15 missing: mean {figure(mean(rows))}" + ("" if option == "none" else ", feature x=") + "\n"
+    of_x = f"15 missing: filled with the mean {figure(mean(rows))}"
+    of_x += "\n" if option == "none" else " and marked by the feature x=\n"
     assert of_x in log
-    assert ("20 missing: feature color=\n" if option == "feature" else "20 missing\n") in log
+    assert ("20 missing: marked by the feature color=\n" if option == "feature" else "20 missing\n") in log
 
 
 def test_the_mean_is_weighted(run, tmp_path):
@@ -133,7 +134,7 @@ def test_a_stream_knows_means_by_a_schema_only(run, tmp_path):
     write(tmp_path / "t.csv", rows_of(400, 0.3))
     named = ("--categorical", "color", "--numeric", "x")
     log = run.ok("train", "--label", "y", *named, "--online", "-o", "s.fm", "t.csv").stderr
-    assert "column x      number    a missing cell: no number, feature x=\n" in log
+    assert "column x      number    missing cells: marked by the feature x=\n" in log
     (tmp_path / "s.json").write_bytes(run.ok("train", "--label", "y", "--print-schema", "t.csv").stdout)
     run.ok("train", "--schema", "s.json", "--online", "-o", "m.fm", "t.csv")
     found = [run.ok("evaluate", "-x", "rmse", model, "t.csv").stdout for model in ("s.fm", "m.fm")]

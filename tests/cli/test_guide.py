@@ -117,8 +117,8 @@ def test_help_of_a_word_that_no_page_has_is_refused(fmcli, word):
     ],
 )
 def test_help_of_a_word_of_users_is_the_section_that_has_this_word_beside_its_heading(fmcli, word, first, topic):
-    done = fmcli("help", word)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = fmcli("help", *word.split())
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", fmcli("help", word).stdout)
     assert done.stdout.startswith(f"{first}\n\n")
     assert done.stdout.endswith(f"\n\nFrom: fmcli help {topic}\n")
     assert "<!--" not in done.stdout

@@ -78,7 +78,7 @@ def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, 
     ("arguments", "text", "message"),
     [
         (["train", "-"], "a 1:1\na 2:1\n", "every label is a: a model cannot learn from a single value or class"),
-        (["train", "-"], "a 1:1\nb 2:1\nc 1:1\n", "but these are a, b, c; use --loss softmax"),
+        (["train", "-"], "a 1:1\nb 2:1\nc 1:1\n", "the labels are more than two names: a, b, c; use --loss softmax"),
         (["train", "--loss", "squared", "-"], "a 1:1\nb 2:1\n", "but the labels are a, b; use --loss logistic"),
         (["train", "-"], "1 1:1\nb 2:1\n", "<stdin>:2:1: found 'b', expected a label; label 'b' is not a number"),
         (["train", "-"], "nan 1:1\n", "label 'nan' is not a finite number"),

@@ -42,7 +42,7 @@ def lines(done):
 
 def test_by_default_the_draws_take_64_mb(folder):
     draws = 1 + (64_000_000 - 4 * (numbers := 1 + (USERS + ITEMS) * (RANK + 1))) // (2 * numbers + 2)
-    assert f"the model averages {draws} draws of the others (60." in (folder / "log").read_text()
+    assert f"the model averages {draws} later draws (60." in (folder / "log").read_text()
     assert " MiB, 16-bit numbers)\n" in (folder / "log").read_text()
     names = 8 * (USERS + ITEMS)  # the text of the dictionary, and the ends of names
     assert 0 < (folder / "m.fm").stat().st_size - 64_000_000 < 4 * names

@@ -51,7 +51,8 @@ def test_a_model_is_that_of_the_joined_rows(run, orders, mode):
     form = (*(mode if bins else ()), *(("--to", "ffm") if fields else ()))
     run.ok("convert", "-q", "--label", "y", *JOIN, *form, "t.csv", "-o", "t.txt")
     log = run.ok("train", *QUICK, *mode, *JOIN, "-o", "m.fm", "t.csv").stderr
-    assert f"fractions, such as 20.5, {orders} rows without one: mean {figure(MEAN)}, feature age=\n" in log
+    filled = f"filled with the mean {figure(MEAN)} and marked by the feature age="
+    assert f"fractions, such as 20.5, {orders} rows without one: {filled}\n" in log
     assert f"column user: {orders} rows refer {REFERS}" in log
     same = () if bins else (*mode, "--scale", "standard" if "ffm" in mode else "zscore")
     run.ok("train", *QUICK[:-2], *same, "-o", "text.fm", "t.txt")

@@ -244,7 +244,7 @@ def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, a
     options = ["-s", "mcmc", "-k", "2", "-e", "6", "--burn-in", "2", "--draws", "3", "--scale", "standard"]
     train, test = (sample / f"{name}.{part}.libsvm" for part in ("train", "test"))
     done = run.ok("train", "--verbose", *options, "-o", "m", "-v", test, train)
-    assert "6 sweeps, 2 of them burn-in; the model averages 3 draws of the others (" in done.stderr
+    assert "6 sweeps, 2 of them burn-in; the model averages 3 later draws (" in done.stderr
     assert re.search(r"^draws +3 of 6 sweeps$", done.stderr, re.M)
     lines = [line.split(b" ") for line in run("predict", "--std", "m", test).stdout.splitlines()]
     assert [prediction for prediction, _ in lines] == run("predict", "m", test).stdout.splitlines()

@@ -45,7 +45,7 @@ def test_from_a_table_to_a_model(run, tmp_path):
         (["split", "--by-time", "film", "links.csv", *"123456"], 65, "too few different times for 6 outputs"),
         (["split", "missing", "one", "two"], 66, "cannot read missing"),
         (["split", "links.csv", "one", "no/two"], 74, "its folder does not exist"),
-        (["convert", "links.csv"], 65, "use --numeric film for quantities, or --categorical film for ids"),
+        (["convert", "links.csv"], 65, "use --numeric film for numbers, or --categorical film for ids"),
         (["convert", "--categorical", "user,", "links.csv"], 2, "has an empty name"),
         (["convert", "--numbers", "--categorical", "user", "-"], 2, "reads the rows twice, which standard input"),
         (["convert", "--categorical", "usr", "links.csv", "-o", "out"], 65, "did you mean user?"),

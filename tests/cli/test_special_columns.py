@@ -141,8 +141,9 @@ def test_missing_times_and_vectors_are_means_and_a_feature(run, tmp_path):
     assert lines[3] == "1 when:19724 when=:1 emb[0]:2 emb[1]:4 emb=:1"
     text = run.ok("train", "-e", "2", "--label", "y", "--vector", "emb", "-o", "m.fm", "t.csv").stderr
     assert "column when  time      2 distinct, such as 2024-01-01, features month, weekday and days since 1970" in text
-    assert "4 missing (NA): mean 19,724, feature when=" in text
-    assert "column emb   vector    numbers, such as 1|2, 2 numbers each, 4 missing (?): means of their places" in text
+    assert "4 missing (NA): filled with the mean 2024-01-02 and marked by the feature when=" in text
+    filled = "4 missing (?): filled with the means of their places"
+    assert f"column emb   vector    numbers, such as 1|2, 2 numbers each, {filled}" in text
     (tmp_path / "new.csv").write_text("when,emb\n,\nNA,?\n")
     assert len({*run.ok("predict", "-q", "m.fm", "new.csv").stdout.split()}) == 1
 

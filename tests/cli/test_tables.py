@@ -308,10 +308,10 @@ WRONG = {
     "several columns": (
         b"a,i,n,m\n" + b"".join(b"%d,%d,%d.5,%d\n" % (i % 2, i, i, i) for i in range(40)) + b"1,40,lost,gone\n",
         ("--label", "a"),
-        "t.csv: the column 'i' has 41 different whole numbers in 41 cells, such as 0 and the column 'm' has 40 "
-        "different whole numbers in 40 cells, such as 0: they may be ids or quantities; found 'lost' (line 42) in the "
+        "t.csv: cannot tell whether the columns 'i' (41 different whole numbers in 41 cells, such as 0) and 'm' (40 "
+        "different whole numbers in 40 cells, such as 0) are numbers or ids; found 'lost' (line 42) in the "
         "column 'n' and 'gone' (line 42) in the column 'm', whose other cells are numbers; use --numeric i,m for "
-        "quantities, or --categorical i,m for ids, or --ignore i,m for neither, and --missing-values lost,gone",
+        "numbers, or --categorical i,m for ids, or --ignore i,m for neither, and --missing-values lost,gone",
     ),
     "two columns with missing values": (
         b"a,n,m\n" + b"1,2.5,3.5\n" * 40 + b"1,lost,gone\n",
@@ -744,7 +744,7 @@ def test_ids_that_a_program_has_rounded_are_refused(run, tmp_path):
     assert re.search(r"column x +number", run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv").stderr)
     (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text() + "7.3E+17,1e+20,1\n")
     done = run.fails(65, "train", "--label", "y", "t.csv")
-    assert "the column 'id' has 9 different whole numbers in 91 cells, such as 700000000000000000, beside 7.3E+17" in (
+    assert "the column 'id' (9 different whole numbers in 91 cells, such as 700000000000000000, beside 7.3E+17" in (
         done.stderr
     )
     run.ok("train", *QUICK, "--label", "y", "--numeric", "id", "-o", "m.fm", "t.csv")
@@ -768,7 +768,7 @@ def test_floats_beyond_the_exact_ones_are_no_ids(tmp_path):
 def test_convert_keeps_the_columns_that_are_not_named(run, tmp_path):
     (tmp_path / "t.csv").write_text("d,u,y\n" + "".join(f"{i * 7 % 100},u{i % 3},{i % 2}\n" for i in range(100)))
     stopped = run.fails(65, "convert", "--label", "y", "t.csv")
-    flag = re.search(r"(--numeric d) for quantities", stopped.stderr)[1]
+    flag = re.search(r"(--numeric d) for numbers", stopped.stderr)[1]
     done = run.ok("convert", "--label", "y", *flag.split(), "t.csv")
     assert done.stdout.splitlines()[1] == b"1 d:7 u=u1:1"
 

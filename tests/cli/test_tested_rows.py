@@ -238,7 +238,7 @@ def test_draws_are_as_many_as_64_mb_hold(run, tmp_path):
             "--force",
         )
         log = run.ok("train", *fixed, *options, "wide").stderr
-        return int(re.search(r"averages (\d+) draw", log)[1]), re.search(r"of the others \((.*)\)", log)[1]
+        return int(re.search(r"averages (\d+) later draw", log)[1]), re.search(r"later draws? \((.*)\)", log)[1]
 
     assert kept("-k", "9") == (78, "60.3 MiB, 16-bit numbers")
     assert kept("-k", "200") == (7, "122.7 MiB, 16-bit numbers")

@@ -57,7 +57,7 @@ def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
     assert f"\n{line}\n" in done.stderr
     folds = ", as cross-validation suggests"
     assert re.search(rf"; retraining on all 40,000 rows for [12] epochs?(?:{folds})?$", done.stderr, re.M)
-    assert "\nhint: the labels have few distinct integer values; if these are classes, use --" in done.stderr
+    assert "\nhint: the labels are few distinct whole numbers; if they are classes, use --" in done.stderr
     epochs, summary = events(tmp_path / "log")
     figures = table(done.stderr)
     assert figures["rows"] == "40,000 (2,000 held out, then trained on)"

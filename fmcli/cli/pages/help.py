@@ -49,15 +49,15 @@ def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     name="help",
     examples=["# The list of topics.", "fmcli help", "# One page.", "fmcli help models", "# A kind.", "fmcli help ffm"],
 )
-@click.argument("topic", required=False, shell_complete=beginning)
+@click.argument("words", nargs=-1, metavar="[TOPIC]", shell_complete=beginning)
 @click.pass_context
-def command(ctx: click.Context, topic: str | None) -> None:
+def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Show a page of the guide, or the help of a command. For another word, such as ffm or csv, show the section about
     it, or list the sections that mention it. Without TOPIC, list the topics. On a terminal, $PAGER or less shows the
     page; otherwise it is written as plain text."""
     titles = topics()
-    topic = topic and topic.strip()
-    if topic is None:
+    topic = " ".join(words).strip()
+    if not words:
         listed = listing(titles.items())
         end = "\n".join(wrapped("fmcli COMMAND --help describes a command.", columns()))
         write_report(f"Topics (fmcli help TOPIC):\n\n{listed}\n{end}\n")

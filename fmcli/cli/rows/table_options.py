@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,6 +51,13 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
             log.line(f"  {words}: {listing(names)}")
 
 
+def mean_word(mean: float, kind: str) -> str:
+    """Return the mean of a column as text: of times, the date that is so many days after the beginning of 1970."""
+    from fmcli.data.tables.schema import TIME
+
+    return str(date(1970, 1, 1) + timedelta(days=mean)) if kind == TIME else figure(mean)
+
+
 def to_check(kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return words -> the columns that they describe, whose kinds are not obvious or that say nothing."""
     from fmcli.data.tables.kinds import is_id, is_whole
@@ -78,9 +86,9 @@ def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[
 
     if not name:
         return ["no name"]
-    gap = f"feature {name}=" if name in schema.gaps else ""
+    gap = f"marked by the feature {name}=" if name in schema.gaps else ""
     if not figures:
-        read_once = ["a missing cell: no number, " + gap] if gap and schema.kinds[name] == NUMBER else []
+        read_once = ["missing cells: " + gap] if gap and schema.kinds[name] == NUMBER else []
         return read_once
     if not figures["example"]:
         return ["all cells missing"]
@@ -95,8 +103,9 @@ def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[
         found.append(f"{schema.lengths[name]:,} numbers each")
     if figures["missing"] or figures["unmatched"]:
         means = schema.means.get(name, ())
-        mean = f"mean {figure(means[0])}" if len(means) == 1 else "means of their places" if means else ""
-        read_as = ", ".join(filter(None, (mean, gap)))
+        mean = f"filled with the mean {mean_word(means[0], schema.kinds[name])}" if len(means) == 1 else ""
+        mean = "filled with the means of their places" if len(means) > 1 else mean
+        read_as = " and ".join(filter(None, (mean, gap)))
         such = f" ({', '.join(markers)})" if markers else ""
         missing = [f"{figures['missing']:,} missing{such}"] if figures["missing"] else []
         unmatched = [f"{figures['unmatched']:,} rows without one"] if figures["unmatched"] else []

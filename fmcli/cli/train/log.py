@@ -30,7 +30,7 @@ from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, 
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
-from fmcli.text import counted, figure, names_word, number, shell_word
+from fmcli.text import counted, figure, names_word, number, plain_figure, shell_word
 from fmcli.training.draw_sizes import kept_sweeps
 from fmcli.training.draws import halved_names, kept_bytes
 from fmcli.training.planning import Plan
@@ -134,7 +134,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.detail(f"training on labels {described(plan.transform.labels.unit)}")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
-        log.line(f"predictions are clipped to the range of the labels, {number(low)} to {number(high)} (or --no-clip)")
+        ends = f"{plain_figure(low)} to {plain_figure(high)}"
+        log.line(f"predictions are clipped to the range of the labels, {ends} (or --no-clip)")
     if plan.settings.min_count > 1:
         log.line(rare_features(plan))
     log_usual_penalties(log, spec)
@@ -189,7 +190,7 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
     """Log how many columns zscore centers, or warn if it was given and centers none."""
     flag = OPTIONS[SCALE].flag
     if scaling.centered:
-        log.line(f"{flag} {ZSCORE}: centered {counted(scaling.centered, 'column')}; rows where it was 0 store a value")
+        log.line(f"{flag} {ZSCORE} centers {counted(scaling.centered, 'column')}: a row with a 0 there stores a value")
     elif given:
         log.warning(
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
@@ -213,21 +214,19 @@ def hints(plan: Plan) -> Iterator[str]:
     sparse = source.all_rows * int(plan.seen.sum()) >= SPARSE * source.all_nonzeros
     if labels.may_be_ratings and sparse:
         if sampler := sampler_for(plan):
-            yield (
-                f"the labels look like ratings: -s {sampler} usually predicts these better, without tuning; if they "
-                f"are classes, use {for_classes}"
-            )
+            yield f"the labels look like ratings; -s {sampler} usually predicts ratings better, without tuning"
+            yield f"if the labels are classes, use {for_classes}"
     elif labels.may_be_classes:
-        yield f"the labels have few distinct integer values; if these are classes, use {for_classes}"
+        yield f"the labels are few distinct whole numbers; if they are classes, use {for_classes}"
     visited = source.in_memory and not plan.one_pass and not plan.warm_start
     dense = are_dense(source.all_rows, source.all_nonzeros, plan.data.features)
     if plan.spec.model != DEFAULT_MODEL or plan.settings.alternatives or not visited or not dense:
         return
     by_columns = for_dense_rows(plan.settings.spec)
     if by_columns.solver_by_data and are_many(by_columns, source.all_nonzeros):
-        yield f"the rows are dense: -s {by_columns.solver} usually predicts these better, but takes longer"
+        yield f"the rows are dense; -s {by_columns.solver} usually predicts dense rows better, but takes longer"
     elif can_compare(plan):
-        yield "the rows are dense: --auto compares kinds that often predict these far better, such as llfm"
+        yield "the rows are dense; --auto compares kinds that often predict dense rows far better, such as llfm"
 
 
 def with_loss(spec: Spec, loss: str) -> str:
@@ -272,7 +271,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
     """Log how many sweeps there are, and how many of their draws are kept."""
     sweeps, burn_in, kept = plan.spec.values["epochs"], plan.spec.values["burn_in"], len(kept_sweeps(plan.spec))
     log.line(
-        f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model averages {counted(kept, 'draw')} of the others "
+        f"{sweeps:,} sweeps, {burn_in:,} of them burn-in; the model averages {counted(kept, 'later draw')} "
         f"({human_bytes(kept_bytes(plan))}{', 16-bit numbers' if halved_names(plan) else ''})"
     )
     log.line(f"priors: {groups_in_words(plan.task.groups, plan.settings)}")

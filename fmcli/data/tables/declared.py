@@ -32,8 +32,8 @@ def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collec
         )
     if ids:
         found.append(
-            f"{described(ids, 'whole numbers')}: they are quantities by type, but named as ids are; "
-            f"categorical={[*ids]} is for ids, ignore={[*ids]} for neither, and numeric={[*ids]} for quantities"
+            f"{described(ids, 'whole numbers')}: they are numbers by type, but named as ids are; "
+            f"categorical={[*ids]} is for ids, ignore={[*ids]} for neither, and numeric={[*ids]} for numbers"
         )
     return found
 

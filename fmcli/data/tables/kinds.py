@@ -133,13 +133,14 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             present = figures["cells"] - figures["missing"]
             such = f"{figures['distinct']:,} different whole numbers in {present:,} cells, such as {one['example']}"
             rounded = f", beside {one['rounded_cell']}" if one["rounded"] else ""
-            messages.append(f"the column {name!r} has {such}{rounded}")
-        messages = [f"{listed(messages, len(whole))}: they may be ids or quantities"]
-        columns = tuple(whole)
+            messages.append(f"{name!r} ({such}{rounded})")
+        columns, are = ("column", "is a number or an id") if len(whole) == 1 else ("columns", "are numbers or ids")
+        messages = [f"cannot tell whether the {columns} {listed(messages, len(whole))} {are}"]
+        every = tuple(whole)
         options |= {
-            "numeric": {columns: "for quantities"},
-            "categorical": {columns: "for ids"},
-            "ignore": {columns: "for neither"},
+            "numeric": {every: "for numbers"},
+            "categorical": {every: "for ids"},
+            "ignore": {every: "for neither"},
         }
     if mixed:
         lines = [line for one in mixed.values() for line in one["words"].values()]

@@ -100,7 +100,7 @@ class ColumnRoles:
                 f"{source} is read only once, so the kinds of all columns must be known before; not known: "
                 f"{listing(unnamed)}",
                 categorical={every: "for names"},
-                numeric={every: "for quantities"},
+                numeric={every: "for numbers"},
                 ignore={every: "for neither"},
             )
 
@@ -164,7 +164,7 @@ class ColumnRoles:
             raise BadInputError(
                 f"{source}: {listed([f'the column {name!r}' for name in fractions], len(fractions))} "
                 f"{'has' if len(fractions) == 1 else 'have'} numbers with fractions, which are no categories",
-                numeric={tuple(fractions): "for quantities"},
+                numeric={tuple(fractions): "for numbers"},
                 bins={16: "to cut all columns of numbers into features"},
             )
         dated = [name for name, kind in kinds.items() if (kind == TIME or name in self.aside) and name in facts]
@@ -179,7 +179,7 @@ class ColumnRoles:
                 f"{source}: {listed([f'the column {name!r}' for name in rounded], len(rounded))} "
                 f"{'has' if len(rounded) == 1 else 'have'} rounded numbers, such as {cells}: each may stand "
                 "for several ids; write all digits, as text or as integers",
-                numeric={tuple(rounded): "for quantities"},
+                numeric={tuple(rounded): "for numbers"},
             )
         return replace(
             self.form,

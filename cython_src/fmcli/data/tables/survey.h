@@ -360,12 +360,13 @@ class Survey : public RowReader {
             if (text.find('.') == std::string_view::npos) return FRACTION;
             return POINT | (!form_.decimal && LocalNumber(',').read(text, number_) ? COMMA : 0);
         }
-        facts.words.add(written, before_);
+        text = written;  // plain notation is in a buffer that the next reading overwrites
+        facts.words.add(text, before_);
         if (counts && !facts.uncounted) add_distinct(named(text.data(), text.size()), facts);
         const int32_t kinds = kinds_of(text, padded, facts);
-        if (!kinds) facts.odd.add(written, before_);
-        facts.offer(written, !kinds && !padded);
-        if (padded && text.find_first_not_of("0123456789", sign) == std::string_view::npos) return PADDED;
+        if (!kinds) facts.odd.add(text, before_);
+        facts.offer(text, !kinds && !padded);
+        if (padded && text.find_first_not_of("0123456789", text[0] == '-' || text[0] == '+') == std::string_view::npos) return PADDED;
         return is_truth(text) ? TRUTH : TEXT | kinds;
     }
 
