@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import FFM, LIBSVM, Data, labeled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
-from fmcli.api.matrix import is_records, rows_of
+from fmcli.api.matrix import is_records
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.file_formats import is_table
@@ -27,7 +27,6 @@ from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import By, TableSource, columns_of, head_of_table, ignored_columns
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.tables.surveying import schema_of
-from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.formats import RowGroups
 from fmcli.data.text.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.text.reader import read_unlabeled
@@ -285,17 +284,9 @@ def require_names(X: Any, schema: Schema | None) -> None:
 def unlabeled(frame: Any, form: RowForm) -> Dataset:
     """Return the rows of a frame, whose columns the schema of a form knows, without labels. Raises BadInputError."""
     paths = table_paths(frame, form)
-    chunks = score_chunks(
-        paths, lambda piece: piece, Columns(growing=True), keep_fields=form.fields, threads=form.threads
-    )
-    pieces = [
-        TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids)
-        for one in chunks
-    ]
+    rows = read_unlabeled(paths, keep_fields=form.fields, threads=form.threads).dataset
     warn_of_ignored(paths, form)
-    if not pieces:
-        return rows_of(np.empty((0, 0)), np.empty(0, dtype=np.int32) if form.fields else None)
-    return concatenated_by_ids(pieces, form.threads, only_seen=True).changed(label=None)
+    return rows.changed(label=None)
 
 
 def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:

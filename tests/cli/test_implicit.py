@@ -581,6 +581,9 @@ def test_text_without_fields_has_no_sides(run, tmp_path):
     (tmp_path / "rows.libsvm").write_text("1:1 2:1\n3:1 4:1\n")
     done = run.fails(65, "train", "--implicit", "--user", "0", "--item", "1", "rows.libsvm")
     assert "have no fields" in done.stderr
+    (tmp_path / "empty.ffm").touch()
+    done = run.fails(65, "train", "--implicit", "--user", "0", "--item", "1", "empty.ffm")
+    assert "empty.ffm: there are no rows to train on" in done.stderr
     (tmp_path / "rows.ffm").write_text("0:1:1 1:1:1\n0:3:1 1:4:1\n")
     done = run.fails(65, "train", "--implicit", "--user", "0", "--item", "1", "rows.ffm")
     assert "of users and one of items" in done.stderr

@@ -159,8 +159,8 @@ def read(
     return Table(relabeled(data, places), text.format, total.fields, repeated, size, names)
 
 
-def read_unlabeled(paths: Sequence[str], *, format: str = "auto", threads: int = 1) -> Table:
-    """Read rows whose labels are optional, with their fields; see `read`. Rows without labels have none.
+def read_unlabeled(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = True, threads: int = 1) -> Table:
+    """Read rows whose labels are optional; see `read`. Rows without labels have none.
 
     Raises BadInputError, MissingInputError and NotEnoughMemoryError.
     """
@@ -170,7 +170,7 @@ def read_unlabeled(paths: Sequence[str], *, format: str = "auto", threads: int =
         lambda piece: TextRows(piece.data, piece.ids),
         Columns(growing=True),
         format=format,
-        keep_fields=True,
+        keep_fields=keep_fields,
         threads=threads,
     ):
         data = chunk.result.data
@@ -178,10 +178,14 @@ def read_unlabeled(paths: Sequence[str], *, format: str = "auto", threads: int =
         pieces.append(TextRows(data, chunk.result.ids))
         size, repeated, kind = size + chunk.bytes, repeated + chunk.repeated_rows, chunk.format
         memory.require_if_large(2 * sum(piece.data.nbytes for piece in pieces), f"reading {name_of(paths[0])}")
+    if not pieces:
+        field = np.empty(0, dtype=np.int32) if keep_fields else None
+        data = Dataset(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), None, None, 0, field)
+        return Table(data, kind, 0, 0, size)
     labeled = all(piece.data.label is not None for piece in pieces)
     if not labeled:  # concatenated pieces must have labels
         pieces = [replace(one, data=one.data.changed(label=np.zeros(one.data.rows))) for one in pieces]
-    data = concatenated_by_ids(pieces, threads)
+    data = concatenated_by_ids(pieces, threads, only_seen=True)
     return Table(data if labeled else data.changed(label=None), kind, data.fields, repeated, size)
 
 

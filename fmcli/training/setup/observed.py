@@ -105,9 +105,11 @@ def observed(
     table : their columns; None: they are text.
     ages : the times of rows, and the decay of labels; None: not known.
 
-    Raises BadInputError for a row without a context or without an item, for a feature of both, for counts, and without
-    the column of counts.
+    Raises BadInputError without rows, for a row without a context or without an item, for a feature of both, for
+    counts, and without the column of counts.
     """
+    if not data.rows:
+        raise BadInputError(f"{source}: there are no rows to train on")
     if data.field is None:
         raise BadInputError(f"{source}: its features have no fields, which tell users and items; write ffm text")
     users, items, counted = [*terms.users], [*terms.items], terms.counted
