@@ -425,8 +425,8 @@ def test_models_of_pairs_refuse_further_rows(run, log, tmp_path):
         fmcli.train(str(new), init_model=str(tmp_path / "m.fm"))
 
 
-@pytest.mark.parametrize("joins", [False, True])
-def test_new_users_get_items_of_their_taste(run, tmp_path, rng, joins):
+@pytest.mark.parametrize(("kind", "joins"), [("fm", False), ("fm", True), ("bilinear", True)])
+def test_new_users_get_items_of_their_taste(run, tmp_path, rng, kind, joins):
     """By the grown model as by --fold-in; with counts, and with features in tables that are joined."""
     people = range(USERS + 12)
     pairs = plays(rng, people)
@@ -439,13 +439,14 @@ def test_new_users_get_items_of_their_taste(run, tmp_path, rng, joins):
     films = table(tmp_path / "films.csv", [(i, i % 3) for i in range(ITEMS)], "film,hue", "f{},h{}")
     table(tmp_path / "users.csv", [(u, u % 5) for u in people], "user,town", "u{},t{}")
     join = ("--join", "user=users.csv", "--join", f"film={films}") if joins else ()
-    run.ok("train", *SHORT, "--count", "n", *join, "--l2-power", "0", "-o", "m.fm", "log.csv")
+    run.ok("train", *SHORT, "-m", kind, "--count", "n", *join, "--l2-power", "0", "-o", "m.fm", "log.csv")
     done = run.ok("train", "-i", "m.fm", "--only-new", *join, "-o", "grown.fm", "new.csv")
     assert "learning 12 new features from" in done.stderr
     assert "held-out" not in done.stderr
     grown = run.ok("recommend", "--top", "5", "grown.fm").stdout
     folded = run.ok("recommend", "--top", "5", *join, "--fold-in", "new.csv", "m.fm")
     assert "learned 12 new features from" in folded.stderr
+    assert f"from {ITEMS} items" in folded.stderr
     assert folded.stdout == grown
     assert {user for user, _ in recommended(grown)} == {f"u{user}" for user in people}
     measured = run.ok("evaluate", "--json", "-x", "recall@5", *join, "--over", films, "grown.fm", "held.csv")

@@ -46,11 +46,8 @@ class Sides:
         parts, numbers = list[Dataset](), list[NDArray[np.int64]]()
         for mine in (~of_items, of_items):
             _, first, number = np.unique(hashes(data, mine)[rows], return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            place = np.empty(len(first), dtype=np.int64)
-            place[order] = np.arange(len(first))
-            parts.append(data.take(rows[first[order]]).only(mine))
-            numbers.append(place[number])
+            parts.append(data.take(rows[np.sort(first)]).only(mine).changed(field=None))  # a side is one field
+            numbers.append(np.argsort(np.argsort(first))[number])  # in the order in which they occur
         return cls(parts[0], parts[1], numbers[0], numbers[1])
 
     def after(self, earlier: Sides) -> Sides:
@@ -71,8 +68,7 @@ class Sides:
 
 def joined(known: Dataset, found: Dataset, numbers: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
     """Return known parts and then the other found ones, and what the numbers of found parts become."""
-    every = np.ones(known.features, dtype=np.bool_)
-    place = places_in(hashes(known, every), hashes(found, every))
+    place = places_in(hashes(known), hashes(found))
     new = np.flatnonzero(place < 0)
     place[new] = known.rows + np.arange(len(new))
     return in_succession(known, found.take(new.astype(np.int32))), place[numbers]
