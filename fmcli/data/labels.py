@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
-from fmcli.errors import LEAVE_OUT, Also, BadInputError
+from fmcli.errors import LEAVE_OUT, Also, BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.registry.positive import positive_place
@@ -96,6 +96,13 @@ class Labels:
         texts = [text_of(value, self.names) for value in (low, high)]
         place = positive_place(texts, wanted, named=bool(self.names))
         return replace(self, values=(low, high) if place else (high, low))
+
+    def require_positive(self, wanted: str, path: str, why: str = "") -> None:
+        """Raise UsageError unless `wanted` is the positive label of the model in `path`. why : it cannot be another."""
+        if self.positive is None:
+            raise UsageError(f"{path} has no positive label, because its labels are not two", positive=LEAVE_OUT)
+        if self.with_positive(wanted) != self:
+            raise UsageError(f"the positive label of {path} is {self.texts[1]}{why}", positive=LEAVE_OUT)
 
     @property
     def classes(self) -> tuple[float, ...] | None:

@@ -109,11 +109,6 @@ def is_range(value: Any) -> bool:
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
 
 
-def is_pair(value: Any) -> bool:
-    """Return whether a value is a list of two finite numbers in increasing order."""
-    return is_range(value) and bool(value[0] < value[1])
-
-
 def is_unit(value: Any) -> bool:
     """Return whether a value is a list of two finite numbers and the second number is positive."""
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[1] > 0
@@ -162,7 +157,7 @@ ENTRIES = {
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
     "labels": null_or(Rule("a list of two or more increasing numbers, or names", are_labels)),
-    "label_pair": null_or(Rule("two increasing numbers", is_pair)),
+    "label_pair": null_or(Rule("two increasing numbers", lambda value: is_range(value) and bool(value[0] < value[1]))),
     "positive": null_or(whole(0, 0)),
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,

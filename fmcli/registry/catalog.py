@@ -82,7 +82,7 @@ def described(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "help": entry.help,
-        "options": {name: default(entry, name) for name in options_of(entry)},
+        "options": {name: in_json(entry.defaults.get(name, OPTIONS[name].default)) for name in options_of(entry)},
     }
 
 
@@ -90,11 +90,6 @@ def options_of(entry: Entry) -> Iterator[str]:
     """Yield the options that an entry takes, or whose default it changes, except for options that it refuses."""
     yield from entry.options
     yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)
-
-
-def default(entry: Entry, name: str) -> Any:
-    """Return the default of an option for an entry."""
-    return in_json(entry.defaults.get(name, OPTIONS[name].default))
 
 
 def in_json(default: Any) -> Any:

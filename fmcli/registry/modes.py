@@ -186,16 +186,9 @@ def sampling(name: str, use: str) -> Callable[[Spec], str]:
     return needs
 
 
-def in_steps(spec: Spec) -> str:
-    """Return why a run has no state to keep; "" if it has."""
-    solved = f"{spec.model} is solved in one step, which cannot be continued; leave out {{checkpoint}}"
-    return solved if MODELS[spec.model].closed_form else ""
-
-
-def with_alternatives(spec: Spec) -> str:
-    """Return why a run has no other solvers to compare; "" if it has."""
-    solved = f"{spec.model} is solved in closed form, so there are no solvers to compare"
-    return f"{solved}; leave out {{auto}} or {{model}}" if MODELS[spec.model].closed_form else ""
+def by_solver(solved: str) -> Callable[[Spec], str]:
+    """Return a function that returns why a model without a solver cannot have a mode."""
+    return lambda spec: f"{spec.model} is solved in {solved}" if MODELS[spec.model].closed_form else ""
 
 
 def by_rows(spec: Spec) -> str:
@@ -294,7 +287,7 @@ MODES = (
             NO_HOLDOUT: "kinds are compared on held-out rows",
             KIND_AND_SOLVER: "no other kind or solver is left to compare",
         },
-        needs=with_alternatives,
+        needs=by_solver("closed form, so there are no solvers to compare; leave out {auto} or {model}"),
     ),
     Mode("count", {"weight_column": "both give pairs a weight"}),
     Mode("log_every", needs=by_rows),
@@ -347,7 +340,11 @@ MODES = (
         suboptions=("test_output",),
         needs=sampling("test", "is predicted by the mean over draws"),
     ),
-    Mode("checkpoint", suboptions=("resume", "checkpoint_every"), needs=in_steps),
+    Mode(
+        "checkpoint",
+        suboptions=("resume", "checkpoint_every"),
+        needs=by_solver("one step, which cannot be continued; leave out {checkpoint}"),
+    ),
     Mode(
         "ensemble",
         {

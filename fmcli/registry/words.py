@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fmcli.registry.derived import Derived
-from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.options import COMMON, OPTIONS, Option
@@ -57,17 +56,12 @@ def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
     usual one; the solver is "" if the default applies to any solver."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
-        if shows(entry, choice.name):
+        if choice.name in entry.defaults and choice.name not in entry.refuses:
             found.setdefault((in_words(choice, entry.defaults[choice.name]), ""), []).append(entry.name)
         for solver, defaults in entry.with_solver.items() if isinstance(entry, ModelEntry) else ():
             if choice.name in defaults:
                 found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(entry.name)
     return found
-
-
-def shows(entry: Entry, name: str) -> bool:
-    """Return whether an entry has its own default for an option that it does not refuse."""
-    return name in entry.defaults and name not in entry.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:

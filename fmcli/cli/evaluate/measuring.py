@@ -14,7 +14,7 @@ from fmcli.cli.evaluate.gate import Rival
 from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts, log_model
 from fmcli.cli.relations import check_model
-from fmcli.errors import LEAVE_OUT, UsageError
+from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.text import counted
@@ -142,13 +142,8 @@ def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Resu
 
 def require_positive(request: EvaluateRequest, scorer: Scorer) -> None:
     """Raise UsageError for a positive label other than the model's."""
-    if request.choices.positive is None:
-        return
-    labels = scorer.labels
-    if labels.positive is None:
-        raise UsageError(f"{request.model} has no positive label, because its labels are not two", positive=LEAVE_OUT)
-    if labels.with_positive(request.choices.positive) != labels:
-        raise UsageError(f"the positive label of {request.model} is {labels.texts[1]}", positive=LEAVE_OUT)
+    if request.choices.positive is not None:
+        scorer.labels.require_positive(request.choices.positive, scorer.path)
 
 
 def measured_on_cluster(log: Log, request: EvaluateRequest, bad: BadLines, choice: ClusterAddress) -> Result:

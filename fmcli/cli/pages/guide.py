@@ -68,7 +68,8 @@ def sections() -> Iterator[Section]:
     """Yield the sections of all pages, the pages in alphabetical order."""
     for topic in topics():
         text = page(topic)
-        found = [(match.start(), len(match[1]), match[2]) for match in HEADING.finditer(FENCED.sub(_blanked, text))]
+        prose = FENCED.sub(lambda block: " " * len(block[0]), text)
+        found = [(match.start(), len(match[1]), match[2]) for match in HEADING.finditer(prose)]
         for number, (begin, level, heading) in enumerate(found):
             ends = [start for start, other, _ in found[number + 1 :] if other <= level or level == 1]
             yield Section(topic, heading, text[begin : ends[0] if ends else len(text)])
@@ -96,10 +97,6 @@ def mentioning(word: str, home: str = "") -> list[Section]:
 
 def _has(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:--)?{re.escape(word)}(?![\w-])", re.I)
-
-
-def _blanked(block: re.Match[str]) -> str:
-    return " " * len(block[0])
 
 
 def as_text(markdown: str, width: int) -> str:

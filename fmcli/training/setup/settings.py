@@ -252,7 +252,7 @@ def check_positive(wanted: str, spec: Spec, warm_start: WarmStart | None) -> Non
     """Raise UsageError for a positive label if the loss is not of two labels, or the warm start has another one."""
     loss, closed_form = spec.loss, MODELS[spec.model].closed_form
     if warm_start is not None:
-        warm_start.check_positive(wanted)
+        warm_start.transform.labels.require_positive(wanted, warm_start.path, ", which its parameters mean")
     elif loss is not None and LOSSES[loss].task not in ("binary", "soft") and not closed_form:
         raise UsageError(f"loss {loss} has no positive label, only losses of two labels have", positive=LEAVE_OUT)
 

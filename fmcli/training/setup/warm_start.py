@@ -252,16 +252,6 @@ class WarmStart:
             )
         return replace(self.transform.labels, loss=loss)
 
-    def check_positive(self, wanted: str) -> None:
-        """Raise UsageError unless the positive label of this model is the wanted one."""
-        labels = self.transform.labels
-        if labels.positive is None:
-            raise UsageError(f"{self.path} has no positive label, because its labels are not two", positive=LEAVE_OUT)
-        if labels.with_positive(wanted) != labels:
-            raise UsageError(
-                f"the positive label of {self.path} is {labels.texts[1]}, which its parameters mean", positive=LEAVE_OUT
-            )
-
     def check(self, spec: Spec, model: Model) -> None:
         """Check the shapes. Raises UsageError if the model to be trained has other parameters.
 
