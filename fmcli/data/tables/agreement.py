@@ -11,17 +11,6 @@ from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, SEVERAL, 
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.names import no_such
 
-# Option -> the kind of the columns that it names. These must agree.
-KINDS = {
-    "label": LABEL,
-    "weight_column": WEIGHT,
-    "categorical": CATEGORY,
-    "numeric": NUMBER,
-    "several": SEVERAL,
-    "vector": VECTOR,
-    "ignore": IGNORED,
-}
-
 
 def agreed(
     known: Schema,
@@ -47,21 +36,20 @@ def agreed(
         new = others & {*columns_of(known)}
         known = replace(known, kinds={**known.kinds, **dict.fromkeys(sorted(new), IGNORED)})
     of_option = {
-        "label": [] if named.label is None else [named.label],
-        "weight_column": [] if named.weight is None else [named.weight],
-        "categorical": named.categorical,
-        "numeric": named.numeric,
-        "several": named.several,
-        "vector": named.vectors,
-        "ignore": named.ignored,
+        "label": (LABEL, [] if named.label is None else [named.label]),
+        "weight_column": (WEIGHT, [] if named.weight is None else [named.weight]),
+        "categorical": (CATEGORY, named.categorical),
+        "numeric": (NUMBER, named.numeric),
+        "several": (SEVERAL, named.several),
+        "vector": (VECTOR, named.vectors),
+        "ignore": (IGNORED, named.ignored),
     }
-    for option, columns in of_option.items():
+    for option, (kind, columns) in of_option.items():
         for column in columns:
             if column not in known.kinds:
                 raise UsageError(f"{whose}: {no_such('column', column, list(known.kinds))}", **without(option))
-            if known.kinds[column] != KINDS[option]:
-                kind = known.kinds[column]
-                raise UsageError(f"{whose} knows the column {column!r} as {WORDS.get(kind, kind)}", **without(option))
+            if (found := known.kinds[column]) != kind:
+                raise UsageError(f"{whose} knows the column {column!r} as {WORDS.get(found, found)}", **without(option))
     form = named.form
     if "bins" in given and not fits(known, named.bins):
         raise UsageError(f"{whose} has bins of its own, or none", **without("bins"))
