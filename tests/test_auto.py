@@ -275,8 +275,10 @@ def test_the_table_of_trials_says_which_were_not_trained():
         TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", TrialResult(1, None, (), True)),
     ]
     log_trials(log, trials)
-    said = [re.search("chosen|not reached|(?= defaults)", line)[0] for line in log[1:]]
+    *rows, last = log[1:]
+    said = [re.search("chosen|not reached|(?= defaults)", line)[0] for line in rows]
     assert said == ["chosen", "not reached", ""]
+    assert last == "nothing clearly beat the defaults, so keep them"
     later = [replace(trials[2], reached=TrialResult(9, 0.4, (7,), False)), replace(trials[0], number=3)]
     log_trials(log, later)
     assert log[-1] == "using trial 3: no trial above it is clearly better"

@@ -1,11 +1,12 @@
 """Figures of logs: what each has, and the errors for files that lack it."""
 
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
 
-from fmcli.drawing.curves import svg
+from fmcli.drawing.curves import DIGIT, WIDTH, Figure, svg
 from fmcli.drawing.logs import KINDS, figure, read
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 
@@ -154,3 +155,9 @@ def test_the_command(tmp_path):
     output = tmp_path / "x.svg"
     assert CliRunner().invoke(command, ["--svg", "-o", str(output), "--log", str(path)]).exit_code == 0
     assert output.read_text() == svg(figure({str(path): log()}, None, []))
+
+
+def test_the_last_number_of_an_axis_is_within_the_image():
+    text = svg(Figure("", "x", "y", {"": {"m": ([0, 0.015], [0, 1])}}))
+    at = float(re.search(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">0.015<', text)[1])
+    assert at + len("0.015") * DIGIT / 2 <= WIDTH + 0.1

@@ -14,7 +14,7 @@ TITLED_LEFT = 78
 UNTITLED = 8  # the height above the legend without a title
 WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26, 46, 18, 13, 22
 LETTER, WIDER = 7.4, 5.0  # the mean width of a letter in this font size, rounded up, and what wide letters add
-WIDE = "mwMW@%"
+WIDE, DIGIT = "mwMW@%", 8.3  # the width of a digit
 # The least number that is shown in a unit, the unit, and its sign.
 UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"), (0.0, 1.0, ""))
 INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
@@ -157,9 +157,10 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
         yield f'<path d="M{left:g} {at:.1f}H{WIDTH - RIGHT}" stroke="{FRAME}"/>'
         yield f'<text x="{left - 5:g}" y="{at + 4.5:.1f}" text-anchor="end">{tick(value)}</text>'
     for value in x.ticks:
-        at = x(value)
+        at, text = x(value), tick(value)
+        middle = min(at, WIDTH - DIGIT * len(text) / 2)  # not over the edge
         yield f'<path d="M{at:.1f} {bottom}v5" stroke="{INK}"/>'
-        yield f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{tick(value)}</text>'
+        yield f'<text x="{middle:.1f}" y="{bottom + 19}" text-anchor="middle">{text}</text>'
     yield f'<path d="M{left:g} {top}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>'
     yield f'<text x="{(left + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{label(figure.x)}</text>'
     middle = (top + bottom) / 2

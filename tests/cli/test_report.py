@@ -146,6 +146,17 @@ Array.from(document.querySelectorAll("svg.chart")).flatMap(chart => {
 """
 
 
+def test_a_rare_label_has_readable_charts(run, tmp_path, opened):
+    """One row in 200 is positive: precision is small at all thresholds."""
+    rows = [f"{int(i % 200 == 7)},{'ab'[i % 3 == 1]},{i % 5}" for i in range(4000)]
+    (tmp_path / "t.csv").write_text("\n".join(["y,a,b", *rows]) + "\n")
+    run.ok("train", "-q", "-e", "3", "--no-quick-search", "--label", "y", "-o", "m.fm", "t.csv")
+    run.ok("report", "-q", "-o", "r.html", "m.fm", "t.csv")
+    page = opened("r.html")
+    (chart,) = page.locator("figure:has-text('Precision and recall') svg.chart").all()
+    assert max(float(text) for text in chart.locator("text[text-anchor=end]").all_text_contents()) < 0.1
+
+
 def test_texts_of_charts_do_not_overlap(run, tmp_path, opened):
     """With prices in hundred thousands, and with wide letters in the names of runs."""
     rows = [

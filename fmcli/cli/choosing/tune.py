@@ -175,8 +175,6 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Sear
     if found.late:
         log.line("the time is over (--max-seconds): a faster machine may find another result")
     log_trials(log, found.trials, of_path=wanted.path is not None)
-    if chosen.number == 0:
-        log.line("nothing clearly beat the defaults, so keep them")
     best = winner_of(chosen, searched.ranges)
     solver = [] if best.solver is None else ["-s", best.solver]
     epochs = [] if best.epochs is None else ["--holdout", "0", "-e", str(best.epochs)]

@@ -39,7 +39,7 @@ from fmcli.training.verdict import sentence
 # The K of rankings, and the most points of a cloud, classes of a matrix, trials in a table, and features in a list.
 PLACES, MOST_POINTS, MOST_CLASSES, MOST_TRIALS, TOP = (1, 2, 5, 10, 20, 50, 100), 400, 12, 30, 15
 NO_ROWS = "There are no labeled rows to judge the model by: give them after the model."
-NO_LOG = "The model file does not keep its epochs: train with --log-json run.json, and give --log run.json."
+NO_LOG = "A model file has no epochs. To see them here, train with --log-json run.json and add --log run.json."
 # The lists of what a model has learned -> their titles.
 LEARNED = {
     "importance": "Features that change scores most, alone and in pairs",
@@ -105,9 +105,11 @@ def of_rows(page: HtmlPage, rows: ScoredRows, threads: int) -> str:
     scorer, outcome, task = rows.scorer, rows.outcome, rows.outcome.task
     names = usual_metrics(scorer.labels.loss, of_model=True, grouped=outcome.group is not None)
     values, constants = figures(names, outcome, scorer), constants_on(rows)
-    note = "The best constant is the best prediction that is the same for all of these rows."
-    metrics = [{"metric": name, "model": values[name], "best constant": constants.get(name)} for name in names]
-    page.section("Metrics", table(metrics), note=note)
+    note = "The best constant is the best prediction that is the same for all of these rows." if constants else ""
+    beside = {name: {"best constant": constants.get(name)} if constants else {} for name in names}
+    page.section(
+        "Metrics", table([{"metric": name, "model": values[name], **beside[name]} for name in names]), note=note
+    )
     if not outcome.usable:
         return "Some rows have a score that is not finite, so no metric is defined."
     if task in BINARY:
@@ -149,7 +151,8 @@ def of_two_labels(page: HtmlPage, rows: ScoredRows) -> None:
         page.section("Thresholds", note=f"All rows have the label {labels[0] if false[0] else labels[1]}.")
         return
     recall, alarms, positive = true / true[0], false / false[0], true + false
-    precision, share = np.divide(true, positive, out=np.ones(len(true)), where=positive > 0), true[0] / positive[0]
+    precision, share = np.divide(true, positive, out=np.zeros(len(true)), where=positive > 0), true[0] / positive[0]
+    precision[-1] = precision[-2]  # above all rows, where it is undefined; 1 would hide the others of a rare label
     roc = {"model": (alarms.tolist(), recall.tolist()), "chance": ([0, 1], [0, 1])}
     found = {"model": (recall.tolist(), precision.tolist()), "chance": ([0, 1], [share, share])}
     charts = [

@@ -71,7 +71,9 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
     for line in section(rows).splitlines() if rows else ():
         log.line(line.rstrip())
     taken = next((one for one in trials if one.chosen), None)
-    if taken is not None and taken.number and taken is not trials[0] and not of_path:
+    if taken is not None and not taken.number:
+        log.line("nothing clearly beat the defaults, so keep them")
+    elif taken is not None and taken is not trials[0] and not of_path:
         log.line(f"using trial {taken.number}: no trial above it is clearly better")
 
 

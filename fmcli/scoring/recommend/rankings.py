@@ -229,7 +229,7 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     if (item < 0).any():
         raise BadInputError(
             f"{name_of(inputs.rows[0])}: row {int((item < 0).argmax()) + 1} has no item: it needs exactly "
-            f"the features of one row of {name_of(inputs.items[0])}"
+            f"the features of one row of {name_of(inputs.items[0])}, which has a row for each item and only its columns"
         )
 
     of_users = ~of_items if inputs.user is None else read.features_of((inputs.user,))
