@@ -131,8 +131,10 @@ class QuickSearch:
     share : the number of such parts; rows : the number of rows of the part; 0: all.
     weaker : whether the runs on the part have its own penalties: the penalties of all rows are too weak for it.
     most : the largest number of epochs of a run; left : the work that is left.
-    found : what was tried.
+    found : what was tried; readings : how many of them are other ways to read the table.
     """
+
+    readings = 0
 
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
         parts = share_of(plan) if has_penalties_per_row(plan) else max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH)
@@ -166,6 +168,7 @@ class QuickSearch:
         folds = 1 if self.rows else number_of_folds(self.plan, runs.runs[0].epochs or self.most)
         runs.add(fold_plans(self.part, folds)[1:])
         usual = self.with_readings(Leader(self.plan, runs), folds)
+        self.readings = len(self.found)
         leader = self.with_values(usual, folds, early=True)
         for solver, errors in solvers.items():
             leader = self.with_solver(solver, errors, usual, leader)
@@ -180,8 +183,7 @@ class QuickSearch:
                 with suppress(BadInputError, UsageError, NotEnoughMemoryError):
                     leader = self.with_reading(number, reading.options, leader, folds)
         chosen = [number for number, one in enumerate(self.found) if one.chosen]
-        for number in chosen[:-1]:  # a reading takes the place of the one before
-            self.found[number] = replace(self.found[number], chosen=False)
+        self.forget(0, max(chosen, default=0))  # a reading takes the place of the one before
         return leader
 
     def with_reading(self, number: int, options: Mapping[str, Any], leader: Leader, folds: int) -> Leader:
@@ -210,7 +212,15 @@ class QuickSearch:
         del self.found[tried:]
         before = chosen_values(usual.plan)
         own = {name: value for name, value in chosen_values(other.plan).items() if name not in before}
-        return self.decided(other, leader, own, compared)
+        best = self.decided(other, leader, own, compared)
+        if best is other:
+            self.forget(self.readings, tried)  # another solver begins with its own values
+        return best
+
+    def forget(self, first: int, last: int) -> None:
+        """Note that what was chosen among some of the tries has been replaced."""
+        for number in range(first, last):
+            self.found[number] = replace(self.found[number], chosen=False)
 
     def with_values(self, leader: Leader, folds: int, *, early: bool) -> Leader:
         """Return the leader with better values of options: the options that a solver needs before it is compared with

@@ -1,5 +1,6 @@
 """What a quick search has chosen holds for the model, its updates, and a run that continues."""
 
+import random
 import re
 import time
 
@@ -37,6 +38,24 @@ def test_a_chosen_rank_is_that_of_the_model_of_updates_and_for_any_number_of_thr
     for options in (["--quick-search", "-k", "8"], ["--no-quick-search"]):
         assert "--rank 16" not in run.ok("train", *options, "-o", "usual", rows).stderr
         assert rank_of(run, "usual") == 8
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_the_log_names_what_the_model_uses(run, tmp_path, seed):
+    """Also if another solver replaces the values that were chosen for the usual solver, as with the second seed."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(400):
+        rooms = rng.randint(1, 6)
+        rows.append(f"{rng.choice(['Rome', 'Oslo', 'Bonn', 'Nice'])},{rooms},{int(rng.expovariate(2 / rooms))}")
+    (tmp_path / "t.csv").write_text("\n".join(["city,rooms,n", *rows]) + "\n")
+    log = run.ok("train", "--quick-search", "--label", "n", "-o", "m", "t.csv").stderr
+    found = run.ok("inspect", "-q", "m").stdout.decode()
+    used = re.findall(r"^tried (.*): rmse .*; using it$", log, re.MULTILINE)
+    assert used
+    for option, value in re.findall(r"--(\S+) (\S+)", " ".join(used)):
+        shown = re.search(rf"^{option} +(\S+)", found, re.MULTILINE)[1]
+        assert (shown if option == "solver" else float(shown)) == (value if option == "solver" else float(value))
 
 
 def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
