@@ -87,7 +87,7 @@ def names_in(word: str) -> list[str]:
     try:
         found = [name.strip() for name in next(csv.reader([word], skipinitialspace=True), [])]
     except csv.Error as error:
-        raise ValueError(f"{word!r} is no list of names: {error}") from error
+        raise ValueError(f"{word!r} is not a list of names: {error}") from error
     if not found or not all(found):
         raise ValueError(f"{word!r} has an empty name")
     return found

@@ -319,13 +319,19 @@ BINARY = theirs.libffm()
 WRONG_BINARY = {
     "truncated": (
         BINARY[:-4],
-        r"m: is truncated, or no model of libffm: 3 features, 2 fields and 3 factors take 205 b",
+        r"m: is truncated, or not a model of libffm: 3 features, 2 fields and 3 factors take 205 b",
     ),
-    "longer": (BINARY + b"\0", r"m: is no model of libffm: 3 features, 2 fields and 3 factors take 205 bytes, but the"),
-    "head": (BINARY[:12], r"m: is no model of libffm, or truncated: 12 bytes"),
-    "negative": (struct.pack("<i", -3) + BINARY[4:], r"m: is no model of libffm: it begins neither as text nor with"),
-    "flag": (BINARY[:12] + b"\2" + BINARY[13:], r"m: is no model of libffm: it begins neither as text"),
-    "huge": (struct.pack("<iii?", *[2**31 - 1] * 3, True) + bytes(99), r"m: is truncated, or no model of libffm"),
+    "longer": (
+        BINARY + b"\0",
+        r"m: is not a model of libffm: 3 features, 2 fields and 3 factors take 205 bytes, but the",
+    ),
+    "head": (BINARY[:12], r"m: is not a model of libffm, or truncated: 12 bytes"),
+    "negative": (
+        struct.pack("<i", -3) + BINARY[4:],
+        r"m: is not a model of libffm: it begins neither as text nor with",
+    ),
+    "flag": (BINARY[:12] + b"\2" + BINARY[13:], r"m: is not a model of libffm: it begins neither as text"),
+    "huge": (struct.pack("<iii?", *[2**31 - 1] * 3, True) + bytes(99), r"m: is truncated, or not a model of libffm"),
     "nan": (
         BINARY[:13] + struct.pack("<f", np.nan) + BINARY[17:],
         r"m: is not a valid model of libffm: it has numbers",

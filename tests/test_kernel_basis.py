@@ -184,7 +184,7 @@ def test_two_label_values_are_signs(tmp_path):
     trained = fitted(data, rank=20)
     assert trained.plan.spec.loss == "squared"
     assert set(trained.plan.data.label) == {-1.0, 1.0}
-    assert "no probabilities" in reason(trained.plan)
+    assert "not probabilities" in reason(trained.plan)
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
     scorer = load_model(path)

@@ -125,7 +125,7 @@ def is_frame(rows: Any) -> bool:
     if len(others) == rows.shape[1] and all(isinstance(name, Integral) for name in others):
         return False
     raise BadInputError(
-        f"a frame has the name {others[0]!r} of a column, which is no text; rename its columns: "
+        f"a frame has the name {others[0]!r} of a column, which is not text; rename its columns: "
         "frame.columns = [str(name) for name in frame.columns]"
     )
 

@@ -98,7 +98,7 @@ class RecommendRequest:
     type=InputFile(),
     metavar="FILE",
     help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
-    "these, or, if rows are no tables, with the first features of both. Labels are optional; rows with the smaller of "
+    "these, or, if rows are not tables, with the first features of both. Labels are optional; rows with the smaller of "
     "two do not count. May be repeated. [default: the pairs that the model knows, if train --implicit made it]",
 )
 @option(

@@ -95,13 +95,15 @@ def _read_binary(name: str, data: memoryview) -> ExternalModel:
 def _wrong_size(data: memoryview) -> str:
     """Return why a file is not a binary model."""
     if len(data) < HEADER.size:
-        return f"is no model of libffm, or truncated: {len(data)} bytes are too few for a header"
+        return f"is not a model of libffm, or truncated: {len(data)} bytes are too few for a header"
     n, m, k, _ = HEADER.unpack_from(data)
     if min(n, m, k) <= 0 or data[HEADER.size - 1] > 1:
-        return "is no model of libffm: it begins neither as text nor with the numbers of features, fields and factors"
+        return (
+            "is not a model of libffm: it begins neither as text nor with the numbers of features, fields and factors"
+        )
     needed = HEADER.size + _floats(n, m, k, BLOCKS[0]) * FLOAT.itemsize
     return (
-        f"is {'truncated, or ' if len(data) < needed else ''}no model of libffm: {n} features, {m} fields and {k} "
+        f"is {'truncated, or ' if len(data) < needed else ''}not a model of libffm: {n} features, {m} fields and {k} "
         f"factors take {needed:,} bytes, but the file has {len(data):,}"
     )
 

@@ -54,7 +54,7 @@ def qubo(scorer: Scorer) -> Qubo:
     if model.outputs > 1 or scorer.labels.cutpoints:
         raise UsageError(f"{scorer.path} has several scores for each row; a QUBO has a single one")
     if scorer.transform.norm:
-        raise UsageError(f"{scorer.path} scales rows to unit length, so its scores are no quadratic functions")
+        raise UsageError(f"{scorer.path} scales rows to unit length, so its scores are not quadratic functions")
     if scorer.needs_fields:
         raise UsageError(f"{scorer.path} uses the fields of entries, which the variables of a QUBO do not have")
     if scale is not None and scale.centered:

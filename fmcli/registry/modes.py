@@ -390,7 +390,7 @@ MODES = (
             "predictions": "items are ranked by a model",
             "no_worse_than": "its difference is one of rows, not of users",
             "label_weights": "users all count the same",
-            "calibration": "scores of rankings are no probabilities of labels",
+            "calibration": "scores of rankings are not probabilities of labels",
             "relations": "an item is found by its features",
             "cluster": "a user may have rows in several parts",
             SKIPPING: "every row counts",

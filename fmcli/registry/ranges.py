@@ -24,11 +24,11 @@ TRIALS = 50
 # Options with a single value per run -> the reason.
 SINGLE = {
     "epochs": "the search chooses the number of epochs by itself",
-    "seed": "a seed is no choice between models",
+    "seed": "a seed is not a choice between models",
     **dict.fromkeys(
         ("scale", "norm", "clip", "scale_labels"), "all trials share the rows in memory, as they are transformed"
     ),
-    **dict.fromkeys(("shuffle", "round_size"), "it is no choice between models"),
+    **dict.fromkeys(("shuffle", "round_size"), "it is not a choice between models"),
     **dict.fromkeys(("draws", "burn_in"), "more draws are better, but take longer"),
     "init_strength": "no trial resumes from a model",
 }

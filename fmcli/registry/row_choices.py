@@ -70,7 +70,7 @@ OF_THE_ROWS = (
         None,
         "Halve the weight of a row with each HALF-LIFE before the newest time in a column of the table, as in "
         "time:when:30d (units: s, min, h, d, w, y; none for numbers). It multiplies all other weights of rows, also of "
-        "held-out rows, and with {implicit} the counts. The column is no feature unless it is named. [default: all "
+        "held-out rows, and with {implicit} the counts. The column is not a feature unless it is named. [default: all "
         "times count the same]",
         "data",
         metavar="time:COL:HALF-LIFE",

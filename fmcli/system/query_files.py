@@ -126,7 +126,7 @@ def _require_types(function: Any, source: str) -> None:
     text = "or add all_varchar = true" if GUESSING[name] is CSV_TYPES else "or give columns = {..}"
     raise UsageError(
         f"{source} calls {name}(), which guesses types from the first rows and may change cells behind them; write "
-        f"only the name of the file, in quotes, and all rows tell the types, {text} and cast what is no text"
+        f"only the name of the file, in quotes, and all rows tell the types, {text} and cast what is not text"
     )
 
 
@@ -145,7 +145,7 @@ def _typed_csv(connection: Any, name: str) -> str:
     form, types = sniffed[0]
     for file, (other_form, others) in zip(files, sniffed, strict=True):
         if [*others] != [*types] or any(form.setdefault(one, text) != text for one, text in other_form.items()):
-            raise BadInputError(f"{file} has not the columns and the form of {files[0]}, so {name} is no table")
+            raise BadInputError(f"{file} has not the columns and the form of {files[0]}, so {name} is not a table")
         types = {column: type if others[column] == type else TEXT for column, type in types.items()}
     written = "".join(f"{parameter} = {_quoted(text)}, " for parameter, text in {**QUOTES, **form}.items())
     tested = [column for column, type in types.items() if type in GUESSED]

@@ -195,7 +195,7 @@ def test_other_frames_are_told_how_to_become_frames(frames):
         fmcli.train(numbered, label="y")
     partly = numbered.assign(y=stars)
     for call in (lambda: fmcli.train(partly, label="y"), lambda: FMRegressor().fit(partly, stars)):
-        with pytest.raises(ValueError, match="a frame has the name 0 of a column, which is no text; rename"):
+        with pytest.raises(ValueError, match="a frame has the name 0 of a column, which is not text; rename"):
             call()
     with pytest.raises(ValueError, match=r"the frame: Could not convert .*column m"):
         fmcli.train((pandas.DataFrame({"m": [1, "a"]}), [0, 1]))

@@ -321,7 +321,7 @@ WRONG = {
     "categories with fractions": (
         b"a,n,m\n" + b"1,2.5,3.5\n" * 40,
         ("--label", "a", "--categorical", "n,m"),
-        "the column 'n' and the column 'm' have numbers with fractions, which are no categories; use --numeric n,m",
+        "the column 'n' and the column 'm' have numbers with fractions, which are not categories; use --numeric n,m",
     ),
     "no label in a row": (b"a,b\n1,x\n,y\n", ("--label", "a"), "t.csv:3:1: found '', expected a label in the column"),
     "a label that is no number": (b'b,a\n"x\ny",1\nz,x4\n', ("--label", "a"), "t.csv:4:3: found 'x4', expected a lab"),

@@ -333,7 +333,7 @@ def reason(plan: Plan) -> str:
     """Return why this loss was chosen."""
     labels = plan.transform.labels
     if MODELS[plan.spec.model].closed_form:
-        fitted = ", by which the two labels are fitted as numbers: predictions are no probabilities"
+        fitted = ", by which the two labels are fitted as numbers: predictions are not probabilities"
         return f"the one with a closed form{fitted if labels.values else ''}"
     if plan.warm_start and labels.loss == plan.warm_start.run.loss:
         return f"from {plan.warm_start.path}"

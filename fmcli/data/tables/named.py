@@ -163,7 +163,7 @@ class ColumnRoles:
         if fractions:
             raise BadInputError(
                 f"{source}: {listed([f'the column {name!r}' for name in fractions], len(fractions))} "
-                f"{'has' if len(fractions) == 1 else 'have'} numbers with fractions, which are no categories",
+                f"{'has' if len(fractions) == 1 else 'have'} numbers with fractions, which are not categories",
                 numeric={tuple(fractions): "for numbers"},
                 bins={16: "to cut all columns of numbers into features"},
             )

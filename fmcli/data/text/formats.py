@@ -318,7 +318,7 @@ def of_tables(
     opens = True
     for path in paths:
         if not (table := table_in(path)):
-            raise UsageError(f"{path} is no table: tables and rows of features cannot be read together")
+            raise UsageError(f"{path} is not a table: tables and rows of features cannot be read together")
         extent = path if isinstance(path, FileRange) else FileRange(path)
         for buffer in table.opened(extent, spare, unbuffered=unbuffered, training=labeled, skip=skip):
             yield replace(buffer, opens=opens and buffer.first and table.opens)

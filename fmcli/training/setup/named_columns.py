@@ -94,7 +94,7 @@ def fields_of_sides(choices: Choices, table: Schema | None) -> tuple[frozenset[i
         if not given:
             raise UsageError(f"{called('implicit')} needs the columns of users and of items", **{name: None})
         if table is None and not all(column.isdecimal() for column in given):
-            raise UsageError(f"the rows are no table, and have fields, such as {called(name)} 0, not {given[0]!r}")
+            raise UsageError(f"the rows are not a table, and have fields, such as {called(name)} 0, not {given[0]!r}")
         columns = [*given, *(one for column in given for one in (table.joins.get(column, ()) if table else ()))]
         places = {column: place for place, column in enumerate(table.features)} if table else None
         found.append(

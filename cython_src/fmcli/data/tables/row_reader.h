@@ -120,7 +120,7 @@ class RowReader {
 
     // The complaint about a number in another notation.
     const char* other_notation() const {
-        return form_.decimal == ',' ? "is no number with a decimal comma" : "is no number with a decimal point";
+        return form_.decimal == ',' ? "is not a number with a decimal comma" : "is not a number with a decimal point";
     }
 
     // Reads a number in the form's notation; its text becomes plain. Returns nullptr, or the complaint.

@@ -104,7 +104,7 @@ cdef class LLFM(ColumnModel):
 
     def split(self):
         raise UsageError(
-            "llfm weighs its anchors by the whole row, so that its score is no sum of terms of few features")
+            "llfm weighs its anchors by the whole row, so that its score is not a sum of terms of few features")
 
     def feature_axis(self, name):
         return 1 if name == "anchors" else super().feature_axis(name)

@@ -148,7 +148,7 @@ cdef class KernelBasis(Model):
 
     def split(self):
         raise UsageError(
-            "kernel-basis compares a row with whole training rows: its score is no sum of terms of few features")
+            "kernel-basis compares a row with whole training rows: its score is not a sum of terms of few features")
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.rank * self.sums * sizeof(double) // sizeof(real)
