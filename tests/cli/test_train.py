@@ -137,7 +137,7 @@ def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
     log = run(
         "train", "--verbose", "-e", "2", "-s", "adagrad", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm"
     ).stderr
-    for line in ("rank 3", "learning_rate 0.05", "seed 0", "shuffle True"):
+    for line in ("--rank 3", "--learning-rate 0.05", "--seed 0", "--shuffle"):
         assert f"\n{line}\n" in log
 
 

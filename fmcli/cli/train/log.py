@@ -175,7 +175,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         )
     for name, value in spec.values.items():
         rule = asked.values.get(name)
-        log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+        log.detail(choice(name, value) + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
 def among_items(plan: Plan) -> str:
