@@ -262,6 +262,8 @@ def test_what_all_pairs_need_is_checked():
         AllPairs(model, Penalty(), parts.take(np.arange(5, dtype=np.int32)), links, 1.0)
     with pytest.raises(ValueError, match="of these parts"):
         AllPairs(model, Penalty(), parts, replace(links, other=links.other + len(parts)), 1.0)
+    with pytest.raises(ValueError, match="constant parts"):
+        AllPairs(model, Penalty(), parts, links, 1.0, known=(0, ITEMS + 1))
     with pytest.raises(IndexError):
         PairUpdater(AllPairs(model, Penalty(), parts, links, 1.0)).measure(0, len(parts) + 1)
     with pytest.raises(IndexError):

@@ -63,6 +63,8 @@ def ranked_pairs(
     mine = trained[np.isin(sides.context[trained], contexts)]
     mine = mine[np.argsort(sides.context[mine], kind="stable")]  # as rankings need them, each time
     seen = np.stack([np.searchsorted(contexts, sides.context[mine]), sides.item[mine]])
+    learned = source.data.seen(source.rows)[sides.items.index]
+    known = np.bincount(np.repeat(np.arange(sides.items.rows), np.diff(sides.items.indptr)), learned)
     pairs = UserItemPairs(
         sides.contexts.take(contexts.astype(np.int32)),
         sides.items,
@@ -70,6 +72,7 @@ def ranked_pairs(
         sides.item[place][order],
         np.ones(len(held)),
         {"": seen},
+        last=known == 0,
     )
     meta = {"model": spec.model, "options": spec.values, "members": 1}
     whole = replace(transform, frequent=None)

@@ -198,6 +198,8 @@ class UserItemPairs(NamedTuple):
     user, item, label : (pairs) the labeled pairs, each once.
     seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
     popularity : of the items in the seen pairs of all users; None: no pairs were seen.
+    last : bool (items), which items rank last, because the model knows none of their features; None: none of them.
+        `recommend` leaves these out, but a relevant one among them is a miss.
     """
 
     contexts: Dataset
@@ -207,6 +209,7 @@ class UserItemPairs(NamedTuple):
     label: Floats
     seen: dict[str, Numbers]
     popularity: Popularity | None = None
+    last: NDArray[np.bool_] | None = None
 
     def left_out(self) -> Seen:
         """Return the seen pairs that are not labeled."""
@@ -391,6 +394,8 @@ def rankings(
         pairs = pairs._replace(seen={scorer.path: np.stack([user, known.items.astype(np.int64)])})
     if not inputs.seen:
         pairs = pairs._replace(popularity=known_popularity(scorer, pairs.items))
+    if scorer.known is not None:
+        pairs = pairs._replace(last=np.diff(pairs.items.indptr) == 0)
     of_lists = list_figures(names, pairs, scorer, threads)
     of_groups = [name for name in names if name not in of_lists]
     found = ranked(of_groups, pairs, scorer, relevance=relevance, threads=threads)
@@ -438,9 +443,7 @@ def ranked(
         scores, exact_scores, reason = PopularScores(popularity), lambda contexts, one, other: popularity[other], ""
     else:
         scores, exact_scores, reason = of_scorer(scorer, pairs.items)
-        if scorer.known is not None:
-            # `recommend` leaves these out, but a relevant one among them is a miss.
-            last = np.diff(pairs.items.indptr) == 0
+        last = last if pairs.last is None else pairs.last
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
     seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
     seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
