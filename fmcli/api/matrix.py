@@ -22,7 +22,7 @@ from fmcli.text import escaped
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from fmcli.scoring.recommend.recommender import Seen
+    from fmcli.data.shards.observed_rows import Seen
 
 # Bytes of an entry in compressed form: half for its value, half for its column.
 ENTRY_BYTES = 8
@@ -222,7 +222,7 @@ def pairs_of(seen: Any, contexts: int, items: int) -> Seen:
     """Return the pairs of a context and an item that have an entry in a matrix. Raises UsageError."""
     from scipy.sparse import csr_array
 
-    from fmcli.scoring.recommend.recommender import Seen
+    from fmcli.data.shards.observed_rows import Seen
 
     matrix = csr_array(seen)
     refuse(matrix.shape != (contexts, items), f"seen has the shape {matrix.shape}, but must have {(contexts, items)}")

@@ -33,7 +33,7 @@ from fmcli.scoring.scorer import OutputType, scorer_of
 from fmcli.text import unescaped
 
 if TYPE_CHECKING:
-    from fmcli.scoring.recommend.recommender import Seen
+    from fmcli.data.shards.observed_rows import Seen
 
 Floats = NDArray[np.float64]
 Output = Literal["value", "prob", "label", "raw"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.shards.observed_rows import AllPairsTerms
+from fmcli.data.shards.observed_rows import AllPairsTerms, Seen
 from fmcli.records import dataclass
 
 # The prefix of these arrays in a model file, which only a model of observed pairs has.
@@ -18,6 +18,8 @@ SIDES = ("users", "items")
 BEGINS, SEEN_ITEMS = f"{OBSERVED}.begins", f"{OBSERVED}.seen"
 # The weight of all pairs, the power of the l2 penalty, and whether labels are counts.
 TERMS = f"{OBSERVED}.terms"
+# The arrays of a side: its fields, and its rows, whose values may be left out if all are 1.
+TYPES = {"fields": "i4", "begins": "i8", "index": "i4", "value": "f4"}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -27,22 +29,19 @@ class KnownPairs:
     """Users and items with the columns of the model, and their pairs.
 
     users, items : Dataset, without labels.
-    begins : int64 (users + 1), where the items of each user begin in `seen`.
-    seen : int32 (pairs), the rows of items, increasing for each user.
     terms : what rows of pairs were, and what all pairs added to the objective.
     """
 
     users: Dataset
     items: Dataset
-    begins: NDArray[np.int64]
-    seen: NDArray[np.int32]
+    seen: Seen
     terms: AllPairsTerms
 
     def arrays(self) -> Arrays:
         """Return the arrays of the file by name."""
         terms = self.terms
         numbers = np.array([terms.unseen_weight, terms.l2_power, terms.counted])
-        found: Arrays = {BEGINS: self.begins, SEEN_ITEMS: self.seen, TERMS: numbers}
+        found: Arrays = {BEGINS: self.seen.begins, SEEN_ITEMS: self.seen.items, TERMS: numbers}
         for side, data, fields in zip(SIDES, (self.users, self.items), (terms.users, terms.items), strict=True):
             found[name_of(side, "fields")] = np.array(sorted(fields), dtype=np.int32)
             found |= {name_of(side, "begins"): data.indptr, name_of(side, "index"): data.index}
@@ -62,10 +61,8 @@ def expected_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[tuple
         return {}
     types = {BEGINS: "i8", SEEN_ITEMS: "i4", TERMS: "f8"}
     for side in SIDES:
-        types[name_of(side, "fields")] = "i4"
-        types |= {name_of(side, "begins"): "i8", name_of(side, "index"): "i4"}
-        if name_of(side, "value") in arrays:
-            types[name_of(side, "value")] = "f4"
+        of_side = {name_of(side, part): kind for part, kind in TYPES.items()}
+        types |= {name: kind for name, kind in of_side.items() if name in arrays or not name.endswith("value")}
     return {name: ((arrays[name].size if name in arrays else 0,), kind) for name, kind in types.items()}
 
 
@@ -104,7 +101,7 @@ def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs
     first[begins] = True
     if len(seen) and not (0 <= seen.min() <= seen.max() < items.rows and ((np.diff(seen) > 0) | first[1:-1]).all()):
         raise ValueError("the pairs of its users are not of its items, or do not increase")
-    return KnownPairs(users, items, begins, seen, terms)
+    return KnownPairs(users, items, Seen(begins, seen), terms)
 
 
 def moved_parts(arrays: Mapping[str, NDArray[Any]], columns: NDArray[Any]) -> Arrays:

@@ -76,7 +76,7 @@ def known_pairs(plan: Plan) -> Arrays:
     source = plan.source.whole() if isinstance(plan.source, ObservedRows) else None
     if not isinstance(source, ObservedRows):
         return {}
-    return KnownPairs(source.sides.contexts, source.sides.items, *source.seen(), source.terms).arrays()
+    return KnownPairs(source.sides.contexts, source.sides.items, source.seen(), source.terms).arrays()
 
 
 def places_of(plan: Plan, whole: WarmStart) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,37 @@ from fmcli.records import dataclass
 PAIRS_AT_ONCE, DRAWS = 1 << 16, 50
 # The bytes of an entry: a column and a value, and while rows are made, their places.
 ENTRY_BYTES = 40
+LOW = 0xFFFFFFFF  # the bits of the item in a pair's number
 
 Flags = NDArray[np.bool_]
+
+
+class Seen(NamedTuple):
+    """Pairs of contexts and items.
+
+    begins : int64 (contexts + 1), where the items of each context begin in `items`.
+    items : int32, the rows of items, increasing for each context.
+    """
+
+    begins: NDArray[np.int64]
+    items: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, contexts: NDArray[np.int64], items: NDArray[np.int64], count: int) -> Seen:
+        """Return pairs of `count` contexts and of items. Pairs may repeat."""
+        pairs = np.unique((contexts << 32) + items)
+        begins = np.searchsorted(pairs >> 32, np.arange(count + 1))
+        return cls(begins.astype(np.int64), (pairs & LOW).astype(np.int32))
+
+    @property
+    def contexts(self) -> int:
+        """The number of contexts."""
+        return len(self.begins) - 1
+
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the context and the item of each pair."""
+        items = self.items[int(self.begins[0]) : int(self.begins[-1])]
+        return np.repeat(np.arange(self.contexts), np.diff(self.begins)), items.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -153,14 +182,11 @@ class ObservedRows(TrainingRows):
         found = Sides.of(self.data, self.rows, self.of_items)
         return found if self.earlier is None else found.after(self.earlier)
 
-    def seen(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return where the items of each context begin (contexts + 1), and the items, increasing for each context, also
-        of pairs of the earlier run."""
+    def seen(self) -> Seen:
+        """Return the pairs, also those of the earlier run."""
         each = [side for side in (self.earlier, self.sides) if side is not None]
         context, item = (np.concatenate([getattr(side, of) for side in each]) for of in ("context", "item"))
-        order = np.lexsort((item, context))
-        begins = np.searchsorted(context[order], np.arange(self.sides.contexts.rows + 1))
-        return begins.astype(np.int64), item[order].astype(np.int32)
+        return Seen.of(context, item, self.sides.contexts.rows)
 
     @property
     def whole_weight(self) -> float:
@@ -200,24 +226,17 @@ class DrawnPairs(ObservedRows):
     """Observed pairs, each of which an epoch visits `negatives` times, beside an item that its context has not
     observed, which is drawn anew. Pairs of contexts that have observed all items are not visited."""
 
-    def __init__(
-        self,
-        data: Dataset,
-        rows: RowNumbers,
-        of_items: Flags,
-        terms: AllPairsTerms,
-        every_row: RowNumbers | None = None,
-    ) -> None:
-        super().__init__(data, rows, of_items, terms, every_row)
-        sides, (begins, seen) = self.sides, self.seen()
-        context = np.repeat(np.arange(sides.contexts.rows), np.diff(begins))
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        sides, seen = self.sides, self.seen()
+        begins, (context, item) = seen.begins, seen.pairs()
         self._left = sides.items.rows - np.diff(begins)  # the items that each context has not observed
         self._visited = np.flatnonzero(self._left[sides.context])
         if not len(self._visited):
             raise BadInputError("each user has observed all items, so no other item can be drawn beside them")
         # The numbers of observed pairs, increasing; and before each, how many items the context has not observed.
-        self._seen = context * sides.items.rows + seen
-        self._unseen_before = self._seen - np.arange(len(seen)) + begins[context]
+        self._seen = context * sides.items.rows + item
+        self._unseen_before = self._seen - np.arange(len(item)) + begins[context]
         self._popularity = np.cumsum(np.bincount(sides.item, minlength=sides.items.rows))
 
     @property

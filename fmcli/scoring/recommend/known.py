@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes, places_in
+from fmcli.data.shards.observed_rows import Seen
 from fmcli.errors import UsageError, called
 from fmcli.scoring.lists import Popularity
 from fmcli.scoring.recommend.named import NamedRows
-from fmcli.scoring.recommend.recommender import Seen
 from fmcli.scoring.scorer import Scorer
 
 # The sides of pairs, and the options that give other ones.
@@ -57,7 +57,7 @@ def known_popularity(scorer: Scorer, items: Dataset) -> Popularity | None:
     if known is None:
         return None
     place = places_in(hashes(known.items), hashes(items))
-    counts = np.bincount(known.seen, minlength=known.items.rows)
+    counts = np.bincount(known.seen.items, minlength=known.items.rows)
     return Popularity(np.where(place >= 0, counts[place], 0), known.users.rows)
 
 
@@ -71,8 +71,9 @@ def known_seen(scorer: Scorer, contexts: Dataset, items: Dataset) -> Seen | None
     user, item = (places_in(hashes(theirs), hashes(mine)) for theirs, mine in sides)
     row_of: NDArray[np.int64] = np.full(known.items.rows, -1, dtype=np.int64)
     row_of[item[item >= 0]] = np.flatnonzero(item >= 0)
-    sizes = np.where(user >= 0, np.diff(known.begins)[user], 0)
+    begins, seen = known.seen
+    sizes = np.where(user >= 0, np.diff(begins)[user], 0)
     context = np.repeat(np.arange(contexts.rows), sizes)
     within = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = row_of[known.seen[np.repeat(known.begins[user], sizes) + within]]
+    found = row_of[seen[np.repeat(begins[user], sizes) + within]]
     return Seen.of(context[found >= 0], found[found >= 0], contexts.rows)

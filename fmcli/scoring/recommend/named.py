@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.hashes import hashes
+from fmcli.data.shards.observed_rows import Seen
 from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.tables.schema import Schema
 from fmcli.data.text.chunks import Columns, score_chunks
@@ -23,7 +24,7 @@ from fmcli.names import no_such
 from fmcli.prepare.negatives import LABEL, cells_of
 from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts, each_chunk
-from fmcli.scoring.recommend.recommender import Recommender, Seen
+from fmcli.scoring.recommend.recommender import Recommender
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 from fmcli.text import readable

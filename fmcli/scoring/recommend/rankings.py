@@ -14,6 +14,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.hashes import hashes, places_in
 from fmcli.data.labels import Relevance
+from fmcli.data.shards.observed_rows import Seen
 from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.formats import RowGroups, Stream
@@ -30,7 +31,7 @@ from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
 from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored
 from fmcli.scoring.recommend.known import known_popularity, known_seen
-from fmcli.scoring.recommend.recommender import Recommender, Seen
+from fmcli.scoring.recommend.recommender import Recommender
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
@@ -390,8 +391,7 @@ def rankings(
     pairs = pairs_of(read, inputs)
     known = None if inputs.seen else known_seen(scorer, pairs.contexts, pairs.items)
     if known is not None and len(known.items):
-        user = np.repeat(np.arange(pairs.contexts.rows), np.diff(known.begins))
-        pairs = pairs._replace(seen={scorer.path: np.stack([user, known.items.astype(np.int64)])})
+        pairs = pairs._replace(seen={scorer.path: np.stack(known.pairs())})
     if not inputs.seen:
         pairs = pairs._replace(popularity=known_popularity(scorer, pairs.items))
     if scorer.known is not None:

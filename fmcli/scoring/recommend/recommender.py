@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes
+from fmcli.data.shards.observed_rows import LOW, Seen
 from fmcli.data.united import united
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
@@ -22,28 +23,9 @@ from fmcli.system.parallel import in_turn
 # The most contexts in a thread's block; about how many pairs a block finds (a pair takes half a kilobyte with its
 # text); and the number of contexts whose lists are compared.
 CONTEXTS_AT_ONCE, FOUND_AT_ONCE, CONTEXTS_COMPARED = 256, 1 << 14, 100
-LOW = 0xFFFFFFFF  # the bits of the item in a pair's number
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.int32]
-
-
-class Seen(NamedTuple):
-    """Pairs that are left out.
-
-    begins : int64 (contexts + 1), where the items of each context begin in `items`.
-    items : int32, the rows of items, increasing for each context.
-    """
-
-    begins: Numbers
-    items: Rows
-
-    @classmethod
-    def of(cls, contexts: Numbers, items: Numbers, count: int) -> Seen:
-        """Return pairs of `count` contexts and of items. Pairs may repeat."""
-        pairs = np.unique((contexts << 32) + items)
-        begins = np.searchsorted(pairs >> 32, np.arange(count + 1))
-        return cls(begins.astype(np.int64), (pairs & LOW).astype(np.int32))
 
 
 class Equal:
@@ -64,11 +46,10 @@ class Equal:
 
     def seen(self, seen: Seen) -> Seen:
         """Return, for each context, the kinds whose items it has all seen."""
-        context = np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins))
-        some = slice(int(seen.begins[0]), int(seen.begins[-1]))
-        pairs, count = np.unique((context << 32) + self.kind[seen.items[some]], return_counts=True)
+        context, item = seen.pairs()
+        pairs, count = np.unique((context << 32) + self.kind[item], return_counts=True)
         whole = pairs[count == self.size[pairs & LOW]]
-        return Seen.of(whole >> 32, whole & LOW, len(seen.begins) - 1)
+        return Seen.of(whole >> 32, whole & LOW, seen.contexts)
 
     def expanded(self, context: Rows, kind: Rows, top: int, seen: Seen) -> tuple[Numbers, Rows]:
         """Return the position of the pair and the item, for pairs of a context and a kind, and each kind's first `top`
@@ -78,9 +59,8 @@ class Equal:
         pair = np.repeat(np.arange(len(kind)), sizes)
         within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         item = self._members[self._begins[kind][pair] + within]
-        some = slice(int(seen.begins[0]), int(seen.begins[-1]))
-        known = (np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins)) << 32) + seen.items[some]
-        kept = ~np.isin((context[pair].astype(np.int64) << 32) + item, known)
+        of_context, known = seen.pairs()
+        kept = ~np.isin((context[pair].astype(np.int64) << 32) + item, (of_context << 32) + known)
         return pair[kept], item[kept].astype(np.int32)
 
 
@@ -160,11 +140,12 @@ class Recommender:
 
     def _seen_kinds(self, seen: Seen) -> Seen:
         """Return, for each context, the kinds of items that it does not get."""
-        kinds, count = self.equal.seen(seen), len(seen.begins) - 1
+        kinds, count = self.equal.seen(seen), seen.contexts
         if not self.unknown:
             return kinds
-        context = np.concatenate([np.repeat(np.arange(count), np.diff(kinds.begins)), np.arange(count)])
-        return Seen.of(context, np.concatenate([kinds.items, np.repeat(self._left_out, count)]), count)
+        context, kind = kinds.pairs()
+        left_out = np.repeat(self._left_out, count)
+        return Seen.of(np.append(context, np.arange(count)), np.append(kind, left_out), count)
 
     def unknown_items(self, source: str, named: Callable[[str], str]) -> str:
         """Return a warning if items are left out because the model knows none of their features; else "". named :

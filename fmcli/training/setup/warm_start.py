@@ -121,10 +121,7 @@ class WarmStart:
     def sides(self) -> Sides | None:
         """The contexts, the items and the pairs of its run; None: it was trained on other rows."""
         known = saved_pairs(self.arrays, self.model.features)
-        if known is None:
-            return None
-        context = np.repeat(np.arange(known.users.rows), np.diff(known.begins))
-        return Sides(known.users, known.items, context, known.seen.astype(np.int64))
+        return None if known is None else Sides(known.users, known.items, *known.seen.pairs())
 
     @property
     def occurring(self) -> Numbering | Dictionary:

@@ -11,6 +11,7 @@ cdef class AllPairs(Descent):
     cdef readonly double strength
     cdef readonly Py_ssize_t width  # the factors of a part, and its weight
     cdef readonly object links
+    cdef tuple first  # part of each side, and the number of all parts
     cdef ObservedPairs observed
     cdef object numbers  # curvature and offset of each side
     cdef tuple memory_of_pairs  # their scores, and `numbers` in reals
@@ -22,8 +23,6 @@ cdef class AllPairs(Descent):
     cdef list fresh          # whether these numbers of a side are those of the other side's parts as they are
     cdef real* curvature[2]
     cdef real* offset[2]
-
-    cdef Py_ssize_t first(self, int side)
 
 
 cdef class PairUpdater(CoordinateUpdater):

@@ -74,10 +74,11 @@ cdef class AllPairs(Descent):
             raise ValueError("the links are not of these parts")
         Descent.__init__(self, model, Squared(), penalty, parts, holds=holds, pulls=pulls)
         self.contexts, self.strength, self.links = links.contexts, strength, links
+        self.first = 0, links.contexts, parts.rows
         for side in range(2):
-            self.moved[side] = self.first(side) + (0 if known is None else known[side])
-            self.paired[side] = self.first(side + 1) if known is None else self.moved[side]
-            if not self.first(side) <= self.moved[side] <= self.first(side + 1):
+            self.moved[side] = self.first[side] + (0 if known is None else known[side])
+            self.paired[side] = self.first[side + 1] if known is None else self.moved[side]
+            if not self.first[side] <= self.moved[side] <= self.first[side + 1]:
                 raise ValueError("the constant parts are not of these parts")
         self.known, self.squares = known, [0.0, 0.0]
         if (self.seen(CONTEXTS) & self.seen(ITEMS)).any():
@@ -104,7 +105,7 @@ cdef class AllPairs(Descent):
 
     def seen(self, int side):
         """Return (features) whether parts of a side have each feature: 0 for contexts, 1 for items."""
-        return self.data.seen(np.arange(self.first(side), self.first(side + 1), dtype=np.int32))
+        return self.data.seen(np.arange(self.first[side], self.first[side + 1], dtype=np.int32))
 
     def ends(self, int block, const int32_t[::1] order not None):
         """Return int64 (n + 1): the number of pairs that all these rows of a block enter before each of them, and at
@@ -132,7 +133,7 @@ cdef class AllPairs(Descent):
         total = 0.0
         for side in range(1 if self.known is None else 2):  # otherwise, the pairs of all contexts are all pairs
             self._share(side)
-            end = self.first(side + 1)
+            end = self.first[side + 1]
             for some in self._parts_now(self.moved[side], end):
                 total += np.sum((some @ self.numbers[side, :-1] + 2 * self.numbers[side, -1]) * some)
             total += (end - self.moved[side]) * self.squares[side]
@@ -145,7 +146,7 @@ cdef class AllPairs(Descent):
             return
         curvature, offset, squares = self.numbers[side, :-1], self.numbers[side, -1], 0.0
         curvature[...], offset[...] = 0, 0
-        for some in self._parts_now(self.first(1 - side), self.paired[1 - side]):
+        for some in self._parts_now(self.first[1 - side], self.paired[1 - side]):
             own = some[:, -1].copy()
             some[:, -1] = 1
             curvature += some.T @ some
@@ -156,25 +157,16 @@ cdef class AllPairs(Descent):
         self.memory_of_pairs[1][side] = self.numbers[side]
         self.fresh[side] = True
 
-    # The first part of a side; of side 2, the number of all parts.
-    cdef Py_ssize_t first(self, int side):
-        return 0 if side == CONTEXTS else self.contexts if side == ITEMS else self.data.rows
-
     # Yield arrays of (B, t) of the parts first:last.
     def _parts_now(self, Py_ssize_t first, Py_ssize_t last):
-        cdef Py_ssize_t begin, end, i, f, lanes = self.width - 1
-        cdef double[:, ::1] now
-        cdef const real* sums
         self.allocate_states()
+        formats, offsets = ["f8", (REAL_TYPE, self.width - 1)], [self.states.scores, self.states.cache]
+        size = self.states.size
+        state = np.dtype({"names": ["t", "B"], "formats": formats, "offsets": offsets, "itemsize": size})
+        parts = np.asarray(self.memory).view("u1")[:self.data.rows * size].view(state)
         for begin in range(first, last, ROWS_AT_ONCE):
-            end = min(begin + ROWS_AT_ONCE, last)
-            now = np.empty((end - begin, self.width))
-            for i in range(begin, end):
-                sums = cache_in(&self.states, i, 0)
-                for f in range(lanes):
-                    now[i - begin, f] = sums[f]
-                now[i - begin, lanes] = scores_in(&self.states, i)[0]
-            yield np.asarray(now)
+            some = parts[begin:min(begin + ROWS_AT_ONCE, last)]
+            yield np.column_stack([some["B"], some["t"]])
 
 
 cdef class PairUpdater(CoordinateUpdater):
