@@ -37,7 +37,7 @@ from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
-from fmcli.training.setup.ages import Ages, ages_of
+from fmcli.training.setup.ages import ages_of
 from fmcli.training.setup.chosen import held_of
 from fmcli.training.setup.named_columns import known_schema, named_of, with_sides
 from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
@@ -301,9 +301,7 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
     """Warn of the columns of tables to train on that the model to resume from does not know."""
     found = ignored_columns(paths)
     if found and form.named is not None:
-        warnings.warn(
-            f"ignored columns, which the model does not know: {one_line(listing(sorted(found)))}", stacklevel=2
-        )
+        warn(f"ignored columns, which the model does not know: {one_line(listing(sorted(found)))}")
 
 
 def observed_pairs(
@@ -323,7 +321,7 @@ def observed_pairs(
     paths, schema = inputs
     terms = terms_of(choices, schema, warm_start)
     table = read_unlabeled(paths, threads=form.threads)
-    return observed(table.dataset, what, terms, schema, logged_ages(choices, paths)), schema, table.format
+    return observed(table.dataset, what, terms, schema, ages_of(choices, paths, LOG.info, warn)), schema, table.format
 
 
 def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
@@ -334,21 +332,15 @@ def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
     inputs = inputs_of(rows, replace(form, schema=read.schema))
     refuse(inputs is None, WITHOUT_TIMES)
     assert inputs is not None
-    ages = logged_ages(choices, inputs[0])
+    ages = ages_of(choices, inputs[0], LOG.info, warn)
     assert ages is not None
     assert ages.weight is not None
     return Data._of(multiplied(read.dataset, ages.weight), read.names, read.format, read.schema)
 
 
-def logged_ages(choices: Choices, paths: Sequence[str]) -> Ages | None:
-    """Return the times of the rows of tables and their weights by age, if the run needs times; else None. Raises
-    BadInputError and UsageError."""
-    found = ages_of(choices, paths)
-    if found and found.said:
-        LOG.info("%s", found.said)
-    if found and found.warning:
-        warnings.warn(found.warning, stacklevel=2)
-    return found
+def warn(text: str) -> None:
+    """Give a warning."""
+    warnings.warn(text, stacklevel=3)
 
 
 def has_weights(schema: Schema | None) -> bool:

@@ -25,7 +25,7 @@ from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
 from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.setup.ages import Ages, ages_of
+from fmcli.training.setup.ages import ages_of
 from fmcli.training.setup.chosen import room_of
 from fmcli.training.setup.observed import observed, pairs_in_words, terms_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
@@ -93,7 +93,7 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
         return stored_rows_of(log, request, bad)
     if request.choices.implicit:
         return observed_pairs(log, request)
-    ages = logged_ages(log, request)
+    ages = ages_of(request.choices, request.inputs, log.line, log.warning)
     table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
     data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
     data = data if ages is None or ages.weight is None else multiplied(data, ages.weight)
@@ -103,20 +103,11 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     return rows, table.format
 
 
-def logged_ages(log: Log, request: Request) -> Ages | None:
-    """Return the times of rows and their weights by age, if the run needs times; else None."""
-    found = ages_of(request.choices, request.inputs)
-    if found and found.said:
-        log.line(found.said)
-    if found and found.warning:
-        log.warning(found.warning)
-    return found
-
-
 def observed_pairs(log: Log, request: Request) -> tuple[Rows, str]:
     """Return observed pairs to train on, and their format."""
     choices, settings, begin = request.choices, request.settings, time.perf_counter()
-    terms, ages = terms_of(choices, settings.table, settings.warm_start), logged_ages(log, request)
+    terms = terms_of(choices, settings.table, settings.warm_start)
+    ages = ages_of(choices, request.inputs, log.line, log.warning)
     log.progress(f"reading {request.inputs[0]}")
     table = read_unlabeled(request.inputs, format=choices.format, threads=settings.threads)
     log_read(log, request.inputs, table, time.perf_counter() - begin)

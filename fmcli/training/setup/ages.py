@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fmcli.registry.choices import Choices
 
+Say = Callable[[str], object]
 # The seconds of each unit of dates and times.
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365.25 * 86400}
 FORM = re.compile(r"time:(?P<column>.+):(?P<number>[0-9.]+)(?P<unit>[a-z]*)", re.DOTALL)
@@ -41,25 +42,24 @@ class Decay(NamedTuple):
 
 
 class Ages(NamedTuple):
-    """The times of rows, and what follows from them.
+    """The times of rows.
 
     times : float64 (rows), increasing with time.
     weight : float64 (rows), decayed, 1 at the newest time; None: all times count the same.
-    said : the times and weights in words.
-    warning : if the newest time is later than now, else "".
     """
 
     times: NDArray[np.float64]
     weight: NDArray[np.float64] | None = None
-    said: str = ""
-    warning: str = ""
 
 
-def ages_of(choices: Choices, inputs: Sequence[str]) -> Ages | None:
+def ages_of(choices: Choices, inputs: Sequence[str], say: Say, warn: Say) -> Ages | None:
     """Return the times of the rows of tables, if weights decay, or the latest of observed pairs are held out; else
-    None. This takes another pass over the tables. Raises BadInputError and UsageError."""
+    None. This takes another pass over the tables. Raises BadInputError and UsageError.
+
+    say, warn : get what the weights are, and a warning if the newest time is later than now.
+    """
     decay, held = decay_of(choices), held_of(choices)
-    found = None if decay is None else decayed(decay, inputs)
+    found = None if decay is None else decayed(decay, inputs, say, warn)
     if not (choices.implicit and held.times) or (decay and decay.column == held.column):
         return found
     assert held.column is not None
@@ -120,9 +120,9 @@ def times_of(inputs: Sequence[str], column: str, option: str) -> tuple[NDArray[n
     return np.concatenate(pieces), dated.pop()
 
 
-def decayed(decay: Decay, inputs: Sequence[str]) -> Ages:
-    """Return the times and weights of the rows of tables. Raises BadInputError and UsageError as `times_of` does, and
-    UsageError for times of another unit."""
+def decayed(decay: Decay, inputs: Sequence[str], say: Say, warn: Say) -> Ages:
+    """Return the times and weights of the rows of tables, and say what `ages_of` says. Raises BadInputError and
+    UsageError as `times_of` does, and UsageError for times of another unit."""
     import numpy as np
 
     times, dated = times_of(inputs, decay.column, "decay")
@@ -134,13 +134,13 @@ def decayed(decay: Decay, inputs: Sequence[str]) -> Ages:
     weight = np.exp2(-np.minimum(age, MOST_HALVINGS))
     newest, oldest = (shown(float(one), decay) for one in (times.max(), times.min()))
     effective = weight.sum() ** 2 / (weight**2).sum()
-    said = (
+    say(
         f"weights halve with each {decay.text.rpartition(':')[2]} before {newest}: {weight.min():.3g} at {oldest}; "
         f"{len(weight):,} rows count as {effective:,.0f}"
     )
-    late = decay.dated and times.max() > time.time()
-    warning = f"the newest time of {decay.column!r} is {newest}, which is later than now" if late else ""
-    return Ages(times, weight, said, warning)
+    if decay.dated and times.max() > time.time():
+        warn(f"the newest time of {decay.column!r} is {newest}, which is later than now")
+    return Ages(times, weight)
 
 
 def shown(when: float, decay: Decay) -> str:
