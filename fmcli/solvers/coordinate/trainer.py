@@ -63,8 +63,6 @@ class CoordinateTrainer(MinimizingTrainer):
         for twin in (holds, pulls):
             twin.pack()
             twin.allocate(0)
-            for array in twin.parameters.values():
-                array[...] = 0
         for layout, name in trained_arrays(model):
             axis, strength = model.feature_axis(name), l2.l2(layout)[name == layout.weight]
             scale = (

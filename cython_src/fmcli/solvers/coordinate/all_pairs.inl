@@ -167,67 +167,34 @@ void all_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const r
     }
 }
 
-// A symmetric system of up to 4 N equations: `right` and, on and above the diagonal, `rows`, with zeros behind `width`.
-template <int N>
-struct System {
-    Double4 rows[4 * N][N] = {};
-    double right[4 * N] = {}, inverse[4 * N] = {};  // of the diagonal; 0 where the coordinates before determine one
-
-    double* row(ptrdiff_t f) { return reinterpret_cast<double*>(rows[f]); }
-
-    // Eliminate coordinates 4 B .. 4 B + 3, and the ones behind; vectors before the B-th are not needed any more.
-    template <int B>
-    void eliminate(ptrdiff_t width) {
-        if constexpr (B < N) {
-            for (ptrdiff_t f = 4 * B; f < 4 * B + 4 && f < width; ++f) {
-                const double curvature = row(f)[f];
-                Double4 pivot[N - B];  // in registers
-                for (int h = B; h < N; ++h) pivot[h - B] = rows[f][h];
-                inverse[f] = curvature > inverse[f] ? 1 / curvature : 0;
-                for (ptrdiff_t g = f + 1; g < width; ++g) {
-                    const double share = row(f)[g] * inverse[f];
-                    right[g] -= share * right[f];
-#pragma GCC unroll 8
-                    for (int h = B; h < N; ++h) rows[g][h] -= share * pivot[h - B];
-                }
-            }
-            eliminate<B + 1>(width);
-        }
-    }
-
-    // The solution replaces the right side.
-    void solve(ptrdiff_t width) {
-        eliminate<0>(width);
-        for (ptrdiff_t f = width - 1; f >= 0; --f) {
-            right[f] *= inverse[f];
-            for (ptrdiff_t g = 0; g < f; ++g) right[g] -= row(g)[f] * right[f];
-        }
-    }
-};
-
-template <int N>
-void solve_for_step(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,
-                    double* step) {
-    constexpr double LEAST_SHARE = 1e-9;  // of a coordinate's curvature: less is rounding
-    System<N> system;
-    for (ptrdiff_t f = 0; f < width; ++f) {
-        double* const row = system.row(f);
-        for (ptrdiff_t g = f; g < width; ++g) row[g] = G[f * width + g];
-        row[f] += strength[f].l2;
-        system.inverse[f] = LEAST_SHARE * row[f];
-        system.right[f] = -r[f] - strength[f].l2 * phi[f];
-    }
-    system.solve(width);
-    for (ptrdiff_t f = 0; f < width; ++f) step[f] = system.right[f];
-}
-
 // The step to the minimum of <r, s> + s'Gs/2 plus the l2 penalty of phi + s; G is read on and above the diagonal. False,
 // without a step, if there is an l1 penalty.
 bool exact_step(ptrdiff_t width, const double* r, const double* G, const double* phi, const ExactStrength* strength,
                 double* step) {
-    for (ptrdiff_t f = 0; f < width; ++f)
+    constexpr ptrdiff_t VECTORS = MOST_LANES / 4 + 1;
+    constexpr double LEAST_SHARE = 1e-9;  // of a coordinate's curvature: less is rounding
+    Double4 rows[4 * VECTORS][VECTORS] = {};  // of the system, on and above the diagonal, with zeros behind `width`
+    const auto row = [&](ptrdiff_t f) { return reinterpret_cast<double*>(rows[f]); };
+    double inverse[4 * VECTORS];  // of the diagonal; 0 where the coordinates before determine one
+    for (ptrdiff_t f = 0; f < width; ++f) {
         if (strength[f].l1 > 0) return false;
-    (width > MOST_LANES ? solve_for_step<5> : solve_for_step<4>)(width, r, G, phi, strength, step);
+        for (ptrdiff_t g = f; g < width; ++g) row(f)[g] = G[f * width + g];
+        row(f)[f] += strength[f].l2;
+        inverse[f] = LEAST_SHARE * row(f)[f];
+        step[f] = -r[f] - strength[f].l2 * phi[f];
+    }
+    for (ptrdiff_t f = 0; f < width; ++f) {  // eliminate f
+        inverse[f] = row(f)[f] > inverse[f] ? 1 / row(f)[f] : 0;
+        for (ptrdiff_t g = f + 1; g < width; ++g) {
+            const double share = row(f)[g] * inverse[f];
+            step[g] -= share * step[f];
+            for (ptrdiff_t h = g / 4; 4 * h < width; ++h) rows[g][h] -= share * rows[f][h];
+        }
+    }
+    for (ptrdiff_t f = width - 1; f >= 0; --f) {
+        step[f] *= inverse[f];
+        for (ptrdiff_t g = 0; g < f; ++g) step[g] -= row(g)[f] * step[f];
+    }
     return true;
 }
 
