@@ -152,8 +152,9 @@ def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_p
     assert told[0].startswith(
         "the column 'url' has 240 different names in 240 cells, such as http://x/0 and the column"
     )
-    assert "ignore=['url', 'title'] leaves them out" in told[0]
-    assert told[1].startswith("the column 'user_id' has 60 different whole numbers in 240 cells, such as 0: they are ")
+    assert "give ignore=['url', 'title'] to leave them out" in told[0]
+    assert told[1].startswith("the column 'user_id' has 60 different whole numbers in 240 cells, such as 0: ")
+    assert "give categorical=['user_id'] for ids" in told[1]
     recwarn.clear()
     calls[train](ignore=["url", "title"], categorical=["user_id"])
     calls[train](categorical=["url", "title"], numeric=["user_id"])

@@ -27,13 +27,13 @@ def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collec
     found = []
     if names:
         found.append(
-            f"{described(names, 'names')}: names that hardly repeat teach a model nothing; ignore={[*names]} leaves "
-            f"them out, and categorical={[*names]} says that they are right"
+            f"{described(names, 'names')}: names that hardly repeat teach a model nothing; give ignore={[*names]} to "
+            f"leave them out, or categorical={[*names]} to keep them"
         )
     if ids:
         found.append(
-            f"{described(ids, 'whole numbers')}: they are numbers by type, but named as ids are; "
-            f"categorical={[*ids]} is for ids, ignore={[*ids]} for neither, and numeric={[*ids]} for numbers"
+            f"{described(ids, 'whole numbers')}: fmcli reads them as numbers, but their names look like ids; give "
+            f"categorical={[*ids]} for ids, numeric={[*ids]} for numbers, or ignore={[*ids]} for neither"
         )
     return found
 
