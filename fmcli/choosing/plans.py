@@ -150,9 +150,12 @@ def holding_out(plan: Plan, held: RowNumbers) -> Plan:
 def thinned(plan: Plan, share: int) -> Plan:
     """Return the plan of the same run on one of `share` of its rows to train on, at random: the first ones of a
     permutation, so that more rows have these, too."""
-    source = plan.source
+    source, validation = plan.source, plan.validation
+    assert validation is not None
     order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
-    some = source.only(np.sort(order[: max(1, len(order) // share)]))
+    rows = np.sort(order[: max(1, len(order) // share)])
+    held = validation.rows if validation.data is source.data else None
+    some = source.only(rows, rows if held is None else np.union1d(rows, held))
     plan = compacted(plan.on(some))
     facts = {
         "rows": some.count,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -137,7 +138,9 @@ class QuickSearch:
     readings = 0
 
     def __init__(self, plan: Plan, limits: SearchLimits) -> None:
-        parts = share_of(plan) if has_penalties_per_row(plan) else max(share_of(plan), work(plan) // MOST_WORK_OF_EPOCH)
+        parts = share_of(plan)
+        if not has_penalties_per_row(plan):
+            parts = max(parts, math.ceil(work(plan) / MOST_WORK_OF_EPOCH))
         self.share = share = max(1, min(parts, plan.source.count // LEAST_ROWS))
         self.plan, self.limits, self.weaker = plan, limits, False
         self.part = self.part_of(plan)
@@ -206,7 +209,7 @@ class QuickSearch:
         other, tried = Leader(plan, runs), len(self.found)
         trainings, folds = TRAININGS_OF_SOLVER, len(runs.runs)
         compared = self.compared(other.runs, leader.runs, 1, errors, trainings)
-        if not other.runs.failed and not other.runs.runs[0].behind:
+        if compared[1] and not other.runs.failed and not other.runs.runs[0].behind:
             other = self.with_values(other, 1, early=True)
             compared = self.compared(other.runs, leader.runs, folds, errors, trainings)
         del self.found[tried:]

@@ -160,8 +160,8 @@ class ObservedRows(TrainingRows):
         super().__init__(data, rows, every_row=every_row)
         self.of_items, self.terms = of_items, terms
 
-    def only(self, rows: RowNumbers) -> Self:
-        found = type(self)(self.data, rows, self.of_items, self.terms, self.every_row)
+    def only(self, rows: RowNumbers, every: RowNumbers | None = None) -> Self:
+        found = type(self)(self.data, rows, self.of_items, self.terms, self.every_row if every is None else every)
         found.earlier = self.earlier
         return found
 

@@ -79,8 +79,8 @@ class PairedRows(TrainingRows):
         drawn = np.dtype(np.int32).itemsize * self.data.rows + 3 * np.dtype(np.int64).itemsize * len(self.first)
         return kept + drawn
 
-    def only(self, rows: RowNumbers) -> PairedRows:
-        return PairedRows(self.data, rows, self.every_row)
+    def only(self, rows: RowNumbers, every: RowNumbers | None = None) -> PairedRows:
+        return PairedRows(self.data, rows, self.every_row if every is None else every)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         return ((self.data, self.first.copy()) for _ in order)

@@ -184,9 +184,9 @@ class TrainingRows:
         """Return all rows, including held-out rows."""
         return self.only(self.all_numbers)
 
-    def only(self, rows: RowNumbers) -> TrainingRows:
-        """Return the training rows with these numbers, increasing, out of all rows."""
-        return TrainingRows(self.data, rows, self.fields, self.every_row)
+    def only(self, rows: RowNumbers, every: RowNumbers | None = None) -> TrainingRows:
+        """Return the training rows with these numbers, increasing, out of all rows, or out of the rows `every`."""
+        return TrainingRows(self.data, rows, self.fields, self.every_row if every is None else every)
 
     def holding_out(self, held: RowNumbers) -> tuple[TrainingRows, Dataset]:
         """Hold out rows. Returns the other rows and the held-out rows. held : numbers in the order of the text,
