@@ -246,6 +246,9 @@ def test_numbers_and_rankings_have_their_charts(run, sample, tmp_path, opened):
     run.ok("report", "-q", "-o", "p.html", "p.fm", "new.csv", "--over", "items.csv")
     page = opened("p.html")
     assert page.locator("svg.chart").count() == 2
+    again = page.inner_text("pre").replace("ROWS", "pairs.csv").split()
+    assert "--user user --item item --unseen-weight " in " ".join(again)
+    run.ok(*again[1:], "-o", "again.fm")
     words = ("-q", "--json", "-x", "recall@10", "--over", "items.csv", "p.fm", "new.csv")
     recall = json.loads(run.ok("evaluate", *words).stdout)["metrics"]["recall@10"]
     cells = [row.split("\t") for row in page.locator("section:has-text('Rankings') tbody tr").all_inner_texts()]

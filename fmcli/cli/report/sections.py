@@ -16,15 +16,18 @@ from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts
+from fmcli.data.shards.observed_rows import AllPairsTerms
 from fmcli.data.text.faults import BadLines
 from fmcli.drawing.curves import Curve, Figure
 from fmcli.drawing.logs import CALIBRATION, LEARNING, SEARCH, TRIED, Event, figure
 from fmcli.drawing.page import HtmlPage, cell, command_text, facts, grid, matrix, table, titled
 from fmcli.errors import UsageError
+from fmcli.inspect.importance import Fields
 from fmcli.inspect.inspection import Figures, Row, inspect_model, views
 from fmcli.inspect.labeled import ScoredRows, examples, important, some, tenths, thresholds
 from fmcli.inspect.slices import slices
 from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import REFINES, Spec, make_spec
 from fmcli.scoring.calibration import reliability
 from fmcli.scoring.evaluation import class_table, confusion, figures, usual_metrics
@@ -277,9 +280,7 @@ def of_model(page: HtmlPage, scorer: Scorer, learned: Mapping[str, Figures], log
         options = {name: value for name, value in meta["options"].items() if usual.get(name, value) != value}
         same = [name for name, whole in REFINES.items() if options.get(name) == options.get(whole)]
         words = ["fmcli", "train", "-m", meta["model"], "-s", meta["solver"]]
-        words += (
-            ["--loss", meta["loss"]] if scorer.known is None else ["--implicit", "--user", "USER", "--item", "ITEM"]
-        )
+        words += ["--loss", meta["loss"]] if scorer.known is None else of_pairs(scorer, scorer.known.terms)
         words += [with_flag("label", table.label)] if table and table.label else []
         words += [with_flag(name, value) for name, value in options.items() if name not in (*same, "init_strength")]
         words.append("ROWS")
@@ -287,6 +288,24 @@ def of_model(page: HtmlPage, scorer: Scorer, learned: Mapping[str, Figures], log
     properties = {name: value for name, value in of_facts["model"].items() if name not in LEFT_OUT}
     again = titled("To train it again", command_text(words))
     page.section("The model", grid(facts(properties), facts(of_facts["training"])), again)
+
+
+def of_pairs(scorer: Scorer, terms: AllPairsTerms) -> list[str]:
+    """Return the words of a command by which a model learns from observed pairs."""
+    names, loss = Fields(scorer).names, scorer.meta["loss"]
+    sides = {"user": terms.users, "item": terms.items}
+    words = [
+        with_flag(side, tuple(str(field if not names else names[field]) for field in sorted(fields)))
+        for side, fields in sides.items()
+    ]
+    if LOSSES[loss].pairwise:
+        return ["--implicit", *words, "--loss", loss]
+    return [
+        "--implicit",
+        *words,
+        with_flag("unseen_weight", terms.unseen_weight),
+        with_flag("l2_power", terms.l2_power),
+    ]
 
 
 def of_logs(page: HtmlPage, logs: Logs, draw: tuple[str | None, Sequence[str]]) -> None:

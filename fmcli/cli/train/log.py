@@ -114,10 +114,10 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     spec, asked = plan.spec, plan.settings.spec
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
     if isinstance(source := plan.source, ObservedRows) and source.terms.negatives:
-        why = f"of {source.count:,} observed pairs, beside {source.visits:,} pairs that each epoch draws"
+        why = f"{source.count:,} observed pairs, compared with {source.visits:,} pairs that each epoch draws"
     elif isinstance(source, ObservedRows):
         weight = f"{CHOICES['unseen_weight'].flag} {short(source.terms.unseen_weight)}"
-        why = f"of {source.count:,} observed pairs and of all pairs ({weight})"
+        why = f"{source.count:,} observed pairs, and all pairs with a small weight ({weight})"
     else:
         why = f"{reason(plan)}{pairs}"
     size = spec.values["round_size"]
