@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster import work
-from fmcli.cluster.parameters import columns_of_each, values_of
+from fmcli.cluster.parameters import values_of
 from fmcli.cluster.residents import Resident, itself
 from fmcli.cluster.shared import Columns
 from fmcli.cluster.sums import GradientSums, added
@@ -39,7 +39,7 @@ class Gradients:
         """Return the mean loss, and its gradient as the objective's vector, at the model's parameters."""
         model, partitions, cluster = self.task.model, self.partitions, self.partitions.cluster
         if self._columns is None:
-            self._columns = columns_of_each(partitions, self.shared)
+            self._columns = dict(partitions.each(work.columns_of, self.shared, purpose="looking at"))
             if model.anchored and model.anchored.awaits_rows:
                 self._record_rows(model.anchored)
         needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.cluster import work
-from fmcli.cluster.residents import Resident
 from fmcli.cluster.shared import Columns, Values
 from fmcli.models.model import Model
 from fmcli.solvers.rounds.parameter_rows import read_rows, rows_of
-
-if TYPE_CHECKING:
-    from fmcli.cluster.cache import PartitionedCache
 
 
 def values_of(model: Model, columns: Columns) -> Values:
@@ -34,8 +28,3 @@ def united_columns(found: Iterable[Columns]) -> Columns:
     if any(columns is None for columns in every):
         return None
     return np.unique(np.concatenate([columns for columns in every if columns is not None]))
-
-
-def columns_of_each(partitions: PartitionedCache, shared: Resident) -> dict[int, Columns]:
-    """Return the features that the rows of each partition have; None: all are needed."""
-    return dict(partitions.each(work.columns_of, shared, purpose="looking at"))

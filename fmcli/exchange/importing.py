@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import fmcli
 from fmcli.data.counts.occurrences import UNKNOWN
@@ -192,7 +190,9 @@ def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str)
     model = build_model(kind, foreign.features, 1, options, foreign.fields)
     sizes = [math.prod(shape) for shape in model.shapes().values()]
     require_if_large(REAL_TYPE.itemsize * sum(sizes) * (1 + SLOTS), f"importing a model of {title}")
-    arrays = {name: np.ascontiguousarray(array[None], REAL_TYPE) for name, array in given_arrays(foreign).items()}
+    given = {"bias": foreign.bias, "w": foreign.w, "V": foreign.V}  # of the single output
+    present = {name: np.asarray(array) for name, array in given.items() if array is not None}
+    arrays = {name: np.ascontiguousarray(array[None], REAL_TYPE) for name, array in present.items()}
     marks = np.full((foreign.features, (foreign.fields + 7) // 8), 255, dtype=np.uint8)
     model.attach({**arrays, "met": marks})
     state = {} if foreign.squares is None else {state_name(0, "V"): foreign.squares[None].astype(REAL_TYPE)}
@@ -227,10 +227,3 @@ def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str)
         **UNKNOWN.entries(None),
     }
     return ModelFile(meta, {**model.parameters, **model.constants, **state, **transform_arrays(transform)})
-
-
-def given_arrays(foreign: ExternalModel) -> dict[str, NDArray[Any]]:
-    """Return name -> array of the model, for its single output."""
-    bias = None if foreign.bias is None else np.float64(foreign.bias)
-    arrays = {"bias": bias, "w": foreign.w, "V": foreign.V}
-    return {name: np.asarray(array) for name, array in arrays.items() if array is not None}

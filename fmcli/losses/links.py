@@ -4,6 +4,7 @@ link in the registry."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,11 +113,6 @@ def level_probabilities(score: Floats) -> Floats:
     return normal(-low) - normal(-high)
 
 
-def mean_levels(score: Floats) -> Floats:
-    """Return the mean number of cutpoints below a score with standard normal noise."""
-    return np.asarray(normal(score).sum(axis=1, keepdims=True))
-
-
 def both_normal(score: Floats) -> list[Floats]:
     """Return the probabilities of both labels under probit. Small ones keep their digits."""
     return [normal(-score), normal(score)]
@@ -131,31 +127,22 @@ def normal_score(sums: Sequence[Floats], count: int) -> Floats:
         return np.asarray(np.where(positive < negative, ndtri(positive), -ndtri(negative)))
 
 
-def both_logarithms(score: Floats) -> list[Floats]:
-    """Return the logarithms of the probabilities of both labels under logistic."""
-    return [-np.logaddexp(0, score), -np.logaddexp(0, -score)]
-
-
-def logarithms_of_classes(score: Floats) -> list[Floats]:
-    """Return the logarithms of the probabilities of classes."""
-    return [score - np.logaddexp.reduce(score, axis=1, keepdims=True)]
-
-
 def from_logarithms(sums: Sequence[Floats], count: int) -> Floats:
     """Return the logarithm of a mean, from the logarithm of the sum."""
     return np.asarray(sums[0] - np.log(count))
-
-
-def of_levels(above: Floats) -> Floats:
-    """Return the mean level, from the probability of lying above each cutpoint."""
-    return np.asarray(above.sum(axis=1, keepdims=True))
 
 
 SCORES = Link(unchanged, Average(lambda score: [score], np.add, lambda sums, count: sums[0] / count, unchanged))
 # Sums of probabilities and of predicted counts are kept as logarithms, which neither overflow nor vanish.
 LOGIT = Link(
     expit,
-    Average(both_logarithms, np.logaddexp, lambda sums, count: sums[1] - sums[0], np.exp, count=2),
+    Average(
+        lambda score: [-np.logaddexp(0, score), -np.logaddexp(0, -score)],
+        np.logaddexp,
+        lambda sums, count: sums[1] - sums[0],
+        np.exp,
+        count=2,
+    ),
     probable=True,
     inverse=odds,
 )
@@ -167,11 +154,14 @@ PROBIT = Link(
 )
 LOG = Link(exponentials, Average(lambda score: [score], np.logaddexp, from_logarithms, np.exp))
 SOFTMAX = Link(
-    class_probabilities, Average(logarithms_of_classes, np.logaddexp, from_logarithms, np.exp), probable=True
+    class_probabilities,
+    replace(LOG.average, terms=lambda score: [score - np.logaddexp.reduce(score, axis=1, keepdims=True)]),
+    probable=True,
 )
+# The mean level is the sum of the probabilities of lying above each cutpoint.
 CUTPOINTS = Link(
     level_probabilities,
-    Average(both_normal, np.add, normal_score, of_levels, count=2),
+    replace(PROBIT.average, prediction=lambda above: above.sum(axis=1, keepdims=True)),
     probable=True,
-    number=mean_levels,
+    number=lambda score: normal(score).sum(axis=1, keepdims=True),
 )

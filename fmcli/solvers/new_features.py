@@ -111,7 +111,9 @@ def start(model: Resumable, new_features: NewFeatures, init_std: float | list[fl
     """Set the start values of new features in a model with start values for all features (Resumable.start). Random
     start values depend on the feature alone."""
     new = np.flatnonzero(new_features.features)
-    for number, (name, std) in enumerate(random_arrays(model, init_std)):
+    names = [array.name for layout in model.layout if layout.start == "random" for array in layout.body]
+    stds = init_std if isinstance(init_std, list) else [init_std] * len(names)
+    for number, (name, std) in enumerate(zip(names, stds, strict=True)):
         axis = model.feature_axis(name)
         if axis is None:
             continue
@@ -120,10 +122,3 @@ def start(model: Resumable, new_features: NewFeatures, init_std: float | list[fl
         drawn = normal_numbers(new_features.keys[new], int(np.prod(shape)), seed, number)
         started = values[new] != 0  # of the others, no score depends on them
         values[new] = np.where(started, std * drawn.reshape(len(new), *shape), 0).astype(REAL_TYPE)
-
-
-def random_arrays(model: Resumable, init_std: float | list[float]) -> list[tuple[str, float]]:
-    """Return the arrays with random start values, and their standard deviations."""
-    names = [array.name for layout in model.layout if layout.start == "random" for array in layout.body]
-    stds = init_std if isinstance(init_std, list) else [init_std] * len(names)
-    return list(zip(names, stds, strict=True))

@@ -106,9 +106,6 @@ def _limits(root: str) -> Iterator[tuple[int, str, str]]:
         for limit_file, use_file, cache_name in CGROUP_FILES:
             limit, use = number(f"{folder}/{limit_file}"), number(f"{folder}/{use_file}")
             if limit is not None and use is not None:
-                cache = _statistic(f"{folder}/memory.stat", cache_name)
+                statistics = map(str.split, lines(f"{folder}/memory.stat"))
+                cache = next((int(value) for key, value in statistics if key == cache_name), 0)
                 yield limit - use + cache, "left in the container or cgroup", "raise its limit"
-
-
-def _statistic(path: str, name: str) -> int:
-    return next((int(value) for key, value in map(str.split, lines(path)) if key == name), 0)

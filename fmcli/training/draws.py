@@ -73,7 +73,9 @@ class KeptDraws:
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
-            self.draws[-1:] = [self._further(draw) for draw in self.draws[-1:]]
+            if self.draws:  # the last one, which gets a successor
+                last = self.draws[-1].items()
+                self.draws[-1] = {name: as_halves(array) if name in self._halved else array for name, array in last}
             self.beside.append(self._kept_with_draws())
             self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
         if self.validation is None:
@@ -84,10 +86,6 @@ class KeptDraws:
         if self.draws:
             score = self._mean.score()
         return self.validation.measure(self.model, self.validation.outcome_of(score))
-
-    def _further(self, draw: Draw) -> Draw:
-        """Return the last draw as it is kept once it has a successor."""
-        return {name: as_halves(array) if name in self._halved else array for name, array in draw.items()}
 
     def tested_scores(self) -> NDArray[np.float64] | None:
         """Return (rows, outputs) the scores of the mean prediction of the rows to predict over all sweeps after the

@@ -141,7 +141,8 @@ class Plan(Fitted):
     @property
     def resumes(self) -> bool:
         """Whether the solver resumes with the state that the warm start has kept."""
-        return self.warm_start is not None and self.warm_start.has_state(self.spec, self.slots)
+        state = self.warm_start.state if self.warm_start else None
+        return state is not None and (state.solver, state.slots) == (self.spec.solver, self.slots)
 
     @property
     def seen_before(self) -> NDArray[np.bool_] | None:

@@ -27,16 +27,12 @@ def are_names(value: Any) -> bool:
     return list_of(NAME).holds(value) and len(set(value)) == len(value)
 
 
-def are_sizes(value: Any) -> bool:
-    """Return whether a value is a list of the sizes of a dictionary's three arrays in bytes."""
-    return list_of(COUNT).holds(value) and len(value) == 3
-
-
 RULES: dict[str, dict[str, Rule]] = {
     "header": {
         "chunks": COUNT,
         "shuffled": BOOLEAN,
-        "dictionary": null_or(Rule("sizes", are_sizes)),
+        # The sizes of its three arrays in bytes.
+        "dictionary": null_or(Rule("sizes", lambda value: list_of(COUNT).holds(value) and len(value) == 3)),
         "facts": FIGURES,
         "about": FIGURES,
     },

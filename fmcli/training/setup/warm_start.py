@@ -286,10 +286,6 @@ class WarmStart:
         if scale is not None and self.run.options[SCALE] == method:
             scaling.keep(scale, self.transform.seen)
 
-    def has_state(self, spec: Spec, slots: int) -> bool:
-        """Return whether its file has the state of the solver: `slots` state arrays beside each parameter array."""
-        return self.state is not None and (self.state.solver, self.state.slots) == (spec.solver, slots)
-
     def restore_state(self, model: Model, trainer: Trainer) -> None:
         """Restore the saved state, which must fit, in a prepared trainer; new features keep the state of a new run."""
         assert self.state is not None
