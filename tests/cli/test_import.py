@@ -57,7 +57,7 @@ ERRORS = [
     (["import", "--loss", "squared", "m", "-o", "m"], 2, "the output m would overwrite the input m"),
     (["import", "--loss", "squared", "m", "-o", "-"], 2, "cannot be written to standard output"),
     (["import", "--task", "r", "m"], 2, "there is no option '--task'; did you mean --loss squared, --loss logistic"),
-    (["import", "short"], 65, "short: is truncated, or no model of libffm: 3 features, 2 fields and 3 factors take"),
+    (["import", "short"], 65, "short: is truncated, or not a model of libffm: 3 features, 2 fields and 3 factors take"),
     (["import", "rows"], 65, "rows: is not a model of libFM, libffm or xLearn"),
     (["predict", "m", "rows"], 65, "m: is not an fmcli model, but perhaps one of another program; fmcli import makes"),
     (["export", "--to", "libfn", "m", "out"], 2, "'libfn' is not one of 'libfm', 'libffm', 'libffm-no-sse',"),
