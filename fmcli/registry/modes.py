@@ -21,12 +21,14 @@ RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
 HOLDOUT_GROUP, HOLDOUT_ROWS = "groups", "groups of rows"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
 OTHER_LOSS, ALL_PAIRS, DRAWING = "loss by rows", "all pairs", "implicit with loss bpr"
+UNMEASURED = "implicit without held-out pairs"
 CROSS, TUNE, UPDATING = "cv", "tune", "update"
 SEED_OF_SPLIT, FOLDS_IN_FILE, FOLDS = "seed of split", "folds in file", "folds of tune"
 CONDITIONS = {
     OTHER_LOSS: "a {loss} of single rows",
     ALL_PAIRS: "{implicit} without {loss} bpr",
     DRAWING: "{implicit} with {loss} bpr",
+    UNMEASURED: "{implicit} without held-out pairs",
     RANKING: "ranking",
     SKIPPING: "{on_bad_line} skip",
     NO_HOLDOUT: "{holdout} 0",
@@ -233,6 +235,10 @@ MODES = (
         },
         suboptions=("user", "item", "count", "unseen_weight", "l2_power"),
         needs=with_all_pairs,
+    ),
+    Mode(
+        UNMEASURED,
+        dict.fromkeys(("metrics", "patience", "fail_worse_than_constant"), "figures are those of held-out pairs"),
     ),
     Mode(ALL_PAIRS, {"checkpoint": "held-out pairs choose its options"}),
     Mode(

@@ -449,7 +449,9 @@ def test_new_users_get_items_of_their_taste(run, tmp_path, rng, kind, joins):
     table(tmp_path / "users.csv", [(u, u % 5) for u in people], "user,town", "u{},t{}")
     join = ("--join", "user=users.csv", "--join", f"film={films}") if joins else ()
     run.ok("train", *SHORT, "-m", kind, "--count", "n", *join, "--l2-power", "0", "-o", "m.fm", "log.csv")
-    done = run.ok("train", "-i", "m.fm", "--only-new", *join, "-o", "grown.fm", "new.csv")
+    new = ("train", "-i", "m.fm", "--only-new", *join)
+    assert "without held-out pairs" in run.fails(2, *new, "--fail-worse-than-constant", "new.csv").stderr
+    done = run.ok(*new, "-o", "grown.fm", "new.csv")
     assert "learning 12 new features from" in done.stderr
     assert "held-out" not in done.stderr
     grown = run.ok("recommend", "--top", "5", "grown.fm").stdout
@@ -544,6 +546,7 @@ def test_an_interrupted_run_on_drawn_pairs_continues(run, start, log, tmp_path):
 
 REFUSED = {
     "all pairs": ([*SIDES, "--loss", "bpr", "--unseen-weight", "1"], "drawn pairs stand for all others"),
+    "metric": ([*SIDES, "--holdout", "0", "-x", "recall@10"], "figures are those of held-out pairs"),
     "negatives": ([*SIDES, "--negatives", "3"], "--negatives needs --implicit with --loss bpr"),
     "solver of pairs": ([*SIDES, "--loss", "bpr", "-s", "cd"], "loss bpr compares pairs of rows"),
     "kind of pairs": ([*SIDES, "--loss", "bpr", "-m", "ffm"], "models linear, "),
