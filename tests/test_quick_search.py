@@ -432,6 +432,20 @@ def test_a_search_ends_with_its_work(rows, monkeypatch):
     assert quick_search(plan)[1] == []
 
 
+def test_without_work_no_other_solver_is_trained(rows, monkeypatch):
+    trained, train = set(), FoldFit.train
+    monkeypatch.setattr(
+        FoldFit, "train", lambda fit, *of, **how: trained.add(fit.plan.spec.solver) or train(fit, *of, **how)
+    )
+    spec = make_spec("fm", None, None, {"rank": 2, "epochs": 20})
+    for epochs, solvers in ((500, {"adagrad", "sgd", "cd"}), (3, {"adagrad"})):
+        plan = job.plan(rows, spec, holdout=0.25, quick_search=True)
+        monkeypatch.setattr(searching, "MOST_WORK_OF_SEARCH", epochs * work_of(plan))
+        trained.clear()
+        quick_search(plan)
+        assert trained == solvers
+
+
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
     trying(Trial(((4, 8, 16),)))
     plan = planned(rows, learning_rate_v=0.001, epochs=3)
