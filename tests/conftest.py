@@ -1,5 +1,6 @@
 """Common fixtures, and the choice of the package to test: the checkout if it was built in place, else the installed."""
 
+import atexit
 import gc
 import importlib.util
 import os
@@ -46,16 +47,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 NUMBERS = count()  # of the folders of tests
 
+# Some modules look for what is left at the end of the interpreter. Not before: pytest collects garbage several times at
+# its end.
+atexit.register(gc.unfreeze)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Unless -n is given, test folders on every core, and single files in one process, which starts sooner."""
-    if hasattr(config, "workerinput"):  # a worker must not start further workers
-        return
+    """Unless -n is given, test folders on every core, and single files in one process, which starts sooner.
+
+    Each worker gets modules as a whole, whose imports and fixtures others would repeat, and takes tests from workers
+    that are slower.
+    """
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("xdist"):
+        return  # a worker must not start further workers
     folders = all(Path(argument).is_dir() for argument in config.args)
-    if folders and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
+    if folders and config.option.numprocesses is None:
         config.option.numprocesses = len(os.sched_getaffinity(0))
-        config.option.dist = "worksteal"  # so that no core waits for the others at the end
+    if config.option.numprocesses and config.option.dist == "no":
+        config.option.dist = "worksteal"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,10 +78,6 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()  # for the end of the interpreter, at which some modules look for what is left
 
 
 @pytest.fixture

@@ -35,17 +35,24 @@ def sources():
 
 
 @cache
-def imported(path):
-    """Return the dotted names of the modules of fmcli that a source imports, and of the files that it includes."""
-    return [name for name in names_in(path) if name.startswith("fmcli.")]
+def imported(path, types=False):
+    """Return the dotted names of the modules of fmcli that a source imports, without imports under TYPE_CHECKING unless
+    with `types`, and of the files that it includes."""
+    return [name for name, typing in names_in(path) if name.startswith("fmcli.") and (types or not typing)]
 
 
-def names_in(path, types=False):
-    """Yield the dotted names of all modules that a source imports, without imports under TYPE_CHECKING unless with
-    `types`, and of the files that it includes."""
+@cache
+def names_in(path):
+    """Return the dotted names of all modules that a source imports, each with whether the import is under
+    TYPE_CHECKING, and of the files that it includes."""
+    if path.suffix in (".py", ".pyi"):
+        return [*names_in_python(path)]
+    return [(name, False) for name in names_in_others(path)]
+
+
+def names_in_others(path):
     text = path.read_text()
-    if path.suffix not in (".py", ".pyi"):
-        yield from (name.replace("/", ".") for name in INCLUDE.findall(text))
+    yield from (name.replace("/", ".") for name in INCLUDE.findall(text))
     if path.suffix in HEADERS:
         return
     if path.suffix in (".pyx", ".pxd"):
@@ -53,19 +60,18 @@ def names_in(path, types=False):
             yield alone or module
             if module:
                 yield from (f"{module}.{name.strip()}" for name in names.split(","))
-        return
-    tree = ast.parse(text)
-    nodes = list(ast.walk(tree))
-    typing = {id(node) for test in nodes if is_type_checking(test) and not types for node in ast.walk(test)}
+
+
+def names_in_python(path):
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    typing = {id(node) for test in nodes if is_type_checking(test) for node in ast.walk(test)}
     for node in nodes:
-        if id(node) in typing:
-            continue
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield node.module, id(node) in typing
+            yield from ((f"{node.module}.{alias.name}", id(node) in typing) for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, id(node) in typing) for alias in node.names)
 
 
 def is_type_checking(node):
@@ -147,8 +153,7 @@ def used_modules():
     for path in sources():
         if path.suffix in SUFFIXES:
             name = ".".join((*folders(path), path.stem)).removesuffix(".__init__")
-            names = names_in(path, types=True)
-            used.setdefault(name, set()).update(one.removeprefix("fmcli.") for one in names if one.startswith("fmcli."))
+            used.setdefault(name, set()).update(one.removeprefix("fmcli.") for one in imported(path, types=True))
     for name, modules in used.items():
         for module in list(modules):
             while module not in used and "." in module:

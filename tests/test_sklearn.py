@@ -31,7 +31,7 @@ ESTIMATORS = [
     FMRegressor(epochs=20, quick_search=False),
     FMRanker(epochs=4, quick_search=False),
     FMFeatures(epochs=3, quick_search=False),
-    FMRegressor(solver="mcmc", epochs=3),
+    FMRegressor(solver="mcmc", epochs=3, quick_search=False),
 ]
 ROWS, COLUMNS = 300, 10
 
@@ -66,7 +66,7 @@ def test_a_planted_model_is_learned():
     estimators = FMRegressor(rank=2, epochs=200, quick_search=False), FMRegressor(model="linear", quick_search=False)
     errors = [np.mean((one.fit(X, Y).predict(held_out) - expected) ** 2) for one in estimators]
     assert errors[0] < 0.3 * errors[1]
-    classifier = FMClassifier(rank=2).fit(X, CLASS)
+    classifier = FMClassifier(rank=2, quick_search=False).fit(X, CLASS)
     assert classifier.score(held_out, np.where(expected > np.median(Y), 7, 3)) > 0.85
 
 

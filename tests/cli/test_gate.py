@@ -17,8 +17,9 @@ def models(tmp_path_factory, forks, sample):
     rows = (sample / "adult.train.libsvm").read_text().splitlines()
     noisy = [f"{(-1) ** number} {row.split(' ', 1)[1]}" if number % 3 else row for number, row in enumerate(rows)]
     (folder / "few").write_text("\n".join(noisy))
-    forks.run(["train", "-q", "-o", "good.fm", sample / "adult.train.libsvm"], folder).check_returncode()
-    forks.run(["train", "-q", "-o", "poor.fm", "-m", "linear", "-s", "cd", "few"], folder).check_returncode()
+    usual = ["train", "-q", "--no-quick-search"]
+    forks.run([*usual, "-o", "good.fm", sample / "adult.train.libsvm"], folder).check_returncode()
+    forks.run([*usual, "-o", "poor.fm", "-m", "linear", "-s", "cd", "few"], folder).check_returncode()
     return folder / "good.fm", folder / "poor.fm"
 
 

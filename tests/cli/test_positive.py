@@ -131,7 +131,7 @@ def test_a_positive_label_without_meaning_is_refused(run, tmp_path):
 @pytest.mark.parametrize("command", ["cv", "tune"])
 def test_comparisons_take_it(run, tmp_path, command):
     table(tmp_path, "apple", "berry")
-    more = ("--trials", "2") if command == "tune" else ("--folds", "2")
+    more = ("--trials", "2", "-m", "fm", "-s", "adagrad,cd") if command == "tune" else ("--folds", "2")
     run.ok(command, "--label", "y", "--positive", "apple", *more, "-o", "out", "t.csv")
     if command == "cv":
         found = np.loadtxt(tmp_path / "out")

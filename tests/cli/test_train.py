@@ -33,7 +33,7 @@ def help_text():
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
-    done = run.ok("train", "--verbose", "--holdout", "0", sample / "adult.train.libsvm")
+    done = run.ok("train", "--verbose", "--holdout", "0", sample / "adult.train.libsvm", fork=True)
     assert done.stdout == b""
     assert files(tmp_path) == ["adult.train.libsvm.fm"]
     log = done.stderr

@@ -119,7 +119,7 @@ def test_no_trial_is_made_twice(run, rows, tmp_path):
 
 
 def test_a_quiet_search_prints_only_the_command(run, rows):
-    done = run.ok("tune", "-q", "--trials", "1", "--refit", "-o", "m", rows)
+    done = run.ok("tune", "-q", "-m", "fm,hofm", "-s", "adagrad,cd", "--trials", "1", "--refit", "-o", "m", rows)
     assert done.stderr == ""
     assert done.stdout.startswith(b"fmcli train ")
 
