@@ -34,7 +34,7 @@ FOREIGN = {"-m pip", "-v", "-u", "--nthreads"}
 # Words that may follow an option without being its value.
 CONJUNCTIONS = {"and", "or", "is"}
 # Words after the name of the program where it is not a command.
-PROSE = {"has", "in", "model", "must"}
+PROSE = {"has", "in", "model", "must", "predicts"}
 # What an f-string computes.
 COMPUTED = "\0"
 TOP = click.Context(group, info_name="fmcli")

@@ -11,7 +11,7 @@ from fmcli.model_file.container import load
 from fmcli.model_file.state import PAIR_BASIS, PAIR_VALUES
 from fmcli.solvers.coordinate.interactions import Interactions
 
-NIGHTS = 10
+NIGHTS = 5
 # The first night chooses the unit of labels, so it is not the unit of all rows.
 CONVERGED = {"scale_labels": False, "epochs": 100, "tol": 0.0, "holdout": 0, "quick_search": False, "threads": 1}
 # Given and default strengths, of parts, and such that make weights 0.

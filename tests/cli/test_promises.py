@@ -33,7 +33,7 @@ NAMES = f"{COLUMNS} --holdout 0 {ONE} -k 1 -e 1"
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 512 sparse",
-    "adagrad with validation": "-e 2 --holdout 0.2 --no-refit -k 256 sparse",
+    "adagrad with validation": "-e 2 --holdout 0.2 --no-refit -k 128 sparse",
     "a refit whose last epochs are compared": f"-e 4 --holdout 0.2 --refit {ONE} -k 192 sparse",
     "an ensemble": "-e 2 --holdout 0 --ensemble 5 -j 1 -k 128 sparse",
     "an ensemble with validation and refits": f"-e 2 --ensemble 4 --holdout 0.2 --refit -j 1 {ONE} -k 64 sparse",
@@ -42,18 +42,18 @@ RUNS = {
     "cd": "-s cd -e 1 --holdout 0 -k 16 sparse",
     "lbfgs": "-s lbfgs -e 3 -k 32 --holdout 0 sparse",
     "lbfgs with a full history": "-s lbfgs -e 11 -k 16 --tol 0 --holdout 0 sparse",
-    "mcmc": "-s mcmc -e 11 --draws 10 -k 32 sparse",
-    "mcmc with draws of 16 bits": "-s mcmc -e 61 --burn-in 1 --draws 60 -k 16 sparse",
-    "an ensemble of mcmc": "-s mcmc -e 5 --draws 4 --ensemble 3 -j 1 -k 32 sparse",
+    "mcmc": f"-s mcmc -e 11 --draws 10 {ONE} -k 32 sparse",
+    "mcmc with draws of 16 bits": f"-s mcmc -e 61 --burn-in 1 --draws 60 {ONE} -k 16 sparse",
+    "an ensemble of mcmc": f"-s mcmc -e 5 --draws 4 --ensemble 3 -j 1 {ONE} -k 32 sparse",
     "disk": "-e 2 --holdout 0 --disk --cache c -k 512 sparse",
     "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 24 sparse",
     "pairs of long rows": "-m poly2 -e 2 long",
     "pairs of long rows in a batch": "-m poly2 -s ftrl -e 2 --batch-size 8 long",
-    "columns of pairs": "-m poly2 -s cd -e 1 long",
+    "columns of pairs": "-m poly2 -s cd -e 1 --holdout 0 long",
     "records of caches": "-m hofm -s cd -e 1 --order 4 -k 32 narrow",
     "a batch of many rows": "-e 1 --holdout 0 --batch-size 1024 -k 32 wide",
     "fields": "-m ffm -s sgd -e 2 --holdout 0.2 -k 16 wide",
-    "anchors": "-m llfm -s sgd -e 2 --no-refit wide",
+    "anchors": f"-m llfm -s sgd -e 2 --no-refit {ONE} wide",
     "square matrices": "-m kernel-basis -k 350 narrow",
     "rows of anchors by column": "-m llfm -s cd -e 1 --anchors 10 narrow",
     **{f"names that {j} number": f"-j {j} {NAMES} ids.csv" for j in (1, 2)},
@@ -177,7 +177,7 @@ def test_a_comparison_takes_what_it_promises(comparing, name):
 @pytest.mark.parametrize("options", ["-k 8 --draws 100 -e 105", "-k 16 --draws 60 -e 65"])
 def test_predictions_of_draws_of_16_bits_take_little_more_than_the_file(measured, files, options):
     """Not the three to five times of its size that all draws as reals take."""
-    measured(f"train -q -s mcmc --burn-in 5 {options} -o draws.fm sparse")
+    measured(f"train -q -s mcmc {ONE} --burn-in 5 {options} -o draws.fm sparse")
     measured("train -q -s mcmc -e 4 --draws 2 -o few.fm few")
     (_, peak), (_, empty) = (measured(f"predict -q {model} -o predictions few") for model in ("draws.fm", "few.fm"))
     size = (files / "draws.fm").stat().st_size
