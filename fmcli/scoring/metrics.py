@@ -329,6 +329,24 @@ def squared_distances(outcome: Outcome) -> Floats:
     return distances
 
 
+# Functions with names, by which workers of a cluster send them: a lambda arrives as another function.
+
+
+def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
+    """Return (rows) whether the predicted class is the label's class."""
+    return outcome.correct
+
+
+def squared_errors(outcome: Outcome) -> Floats:
+    """Return (rows) the squared errors."""
+    return outcome.error**2
+
+
+def absolute_errors(outcome: Outcome) -> Floats:
+    """Return (rows) the absolute errors."""
+    return np.abs(outcome.error)
+
+
 def r2(sums: Residuals) -> float:
     """Return 1 - squared error / squared error of the mean label."""
     variance = sums.squares / sums.weight
@@ -398,8 +416,7 @@ class RowMean:
 
 BY_SCORE, BY_CLASS = Statistic("ranking", Ranking), Statistic("class_weights", ClassWeights)
 BY_GROUP, VARIANCES = Statistic("grouped", GroupedRows), Statistic("residuals", Residuals)
-CORRECT = RowMean(lambda outcome: outcome.correct)
-SQUARED, ABSOLUTE = RowMean(lambda outcome: outcome.error**2), RowMean(lambda outcome: np.abs(outcome.error))
+CORRECT, SQUARED, ABSOLUTE = RowMean(correct_rows), RowMean(squared_errors), RowMean(absolute_errors)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def test_labels_of_classes_never_lead_in_a_circle(run, folder):
     done = run.fails(2, "train", "-s", "mcmc", "--loss", "softmax", rows)
     assert done.stderr.endswith("only, not under softmax; use -s adagrad\n")
     said = run.ok("train", "-s", "mcmc", "-e", "30", rows).stderr
-    assert "if these are classes, use -s adagrad --loss softmax" in said
+    assert "if they are classes, use -s adagrad --loss softmax" in said
     run.ok("train", "-s", "adagrad", "--loss", "softmax", "-e", "2", rows)
     done = run.fails(65, "train", "-s", "mcmc", "--loss", "probit", rows)
     assert done.stderr.endswith("or --loss softmax if they are classes, and -s adagrad\n")

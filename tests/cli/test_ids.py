@@ -67,9 +67,9 @@ def test_another_kind_that_is_chosen_knows_the_ids(run, rng, tmp_path):
     rows = [(abs(u + 0.3 * v) < 0.4, u, v) for u, v in x]
     for name, second in {"plain": 1, "t": 100_000}.items():
         (tmp_path / name).write_text("".join(f"{y:d} 0:{u:.3f} {second}:{v:.3f}\n" for y, u, v in rows))
-        log = run.ok("train", "--auto", "-e", "10", "-o", f"{name}.fm", name).stderr
+        log = run.ok("train", "--auto", "-e", "5", "-o", f"{name}.fm", name).stderr
         assert "model fm, " not in log
-    fmcli.train(tmp_path / "t", auto=True, epochs=10).save(tmp_path / "python.fm")
+    fmcli.train(tmp_path / "t", auto=True, epochs=5).save(tmp_path / "python.fm")
     scores = {run.ok("predict", model, "t").stdout for model in ("t.fm", "python.fm")}
     assert scores == {run.ok("predict", "plain.fm", "plain").stdout}
 

@@ -74,12 +74,12 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
     """Each user likes the items of one kind; the most popular items are the same for all."""
     rng = np.random.default_rng(4)
     lines = []
-    for user in range(120):
+    for user in range(60):
         own = [item for item in range(40) if item % 4 == user % 4 or item < 3]
         lines += [f"u{user},i{item}\n" for item in rng.permutation(own)[:9]]
     (tmp_path / "log.csv").write_text("user,item\n" + "".join(lines))
     (tmp_path / "items.csv").write_text("item\n" + "".join(f"i{item}\n" for item in range(40)))
-    (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{user}\n" for user in range(120)))
+    (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{user}\n" for user in range(60)))
     run.ok("negatives", "-q", "--pair", "user,item", "--per-pair", "2", "-o", "rows.csv", "log.csv")
     columns = ("--label", "label", "--group-field", "user", "--categorical", "user")
     train = ("train", "--verbose", "--quick-search", "--loss", "bpr", *columns)
