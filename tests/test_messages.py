@@ -33,8 +33,8 @@ OTHERS = {
 FOREIGN = {"-m pip", "-v", "-u", "--nthreads"}
 # Words that may follow an option without being its value.
 CONJUNCTIONS = {"and", "or", "is"}
-# Words after the name of the program where it is not a command.
-PROSE = {"has", "in", "model", "must", "predicts"}
+# Words after the name of the program where it is not a command; so are verbs, as in "fmcli reads".
+PROSE = re.compile("in|model|must|[a-z]+s")
 # What an f-string computes.
 COMPUTED = "\0"
 TOP = click.Context(group, info_name="fmcli")
@@ -76,7 +76,7 @@ def test_the_options_and_names_in_all_strings_exist():
             for name in re.findall(r"(?<![\w-])--[a-z-]*\0[\w-]*", text):
                 assert name in ("--\0", "--no-\0"), (path, text)
             for command in re.findall(r"\bfmcli ([a-z]+)\b", text):
-                assert command in group.list_commands(TOP) or command in PROSE, (path, text)
+                assert command in group.list_commands(TOP) or PROSE.fullmatch(command), (path, text)
             for topic in re.findall(r"\bfmcli help ([a-z-]+)", text):
                 assert topic in topics() or about(topic), (path, text)
             for flag, name in re.findall(r"(?<![\w-])(-m|-s|--loss) ([a-z][\w-]*\0?)", text):
