@@ -103,9 +103,9 @@ _MORE_FACTORS = {"rank": Trial(((2,),))}
 # A large shape keeps the factors of rare features small, which else fit noise: the RMSE of planted counts and of their
 # logarithms falls by 2 to 5 %, but ratings need the usual one. From a large start, a chain may first fit noise; from a
 # small one, it may stay near a linear model for many sweeps. Small fields have too few features for priors of their
-# own.
+# own. One prior is simpler, so it need not be clearly better: the logloss of five splits of adult3000 falls by .8 %.
 _OF_SAMPLES = {
-    POOLED: Trial(((True,),), absolute=True),
+    POOLED: Trial(((True,),), absolute=True, errors=(0,)),
     "prior_shape": Trial(((10,),)),
     "init_std": Trial(((1 / 8,), (2,))),
     "rank": Trial(((2,),)),
