@@ -21,7 +21,8 @@ FACTOR_AXES = 3
 def vectors(scorer: Scorer) -> tuple[Vectors, Vectors]:
     """Return (items, n) and (users, n) vectors, whose inner product is the score of a pair up to a constant per user.
 
-    At the end, an item has its own terms, such as its weight, and a user has 1.
+    At the end, an item has its own terms, such as its weight, and a user has 1. Numbers that are 0 for all items or all
+    users are left out, such as a bilinear model's factors of users in the vectors of items.
 
     Raises UsageError for a model that does not know its users and items, and NotEnoughMemoryError.
     """
@@ -31,7 +32,9 @@ def vectors(scorer: Scorer) -> tuple[Vectors, Vectors]:
     of_items = np.zeros(scorer.model.features, dtype=np.bool_)
     of_items[items.index] = True
     scores = FactorScores(scorer, items, of_items)
-    return scores.of(()).parts[0].T, scores.vectors(users, (), second=False).parts[0]
+    item, user = scores.of(()).parts[0].T, scores.vectors(users, (), second=False).parts[0]
+    used = np.append(np.flatnonzero(item[:, :-1].any(axis=0) & user[:, :-1].any(axis=0)), item.shape[1] - 1)
+    return item[:, used], user[:, used]
 
 
 def save_vectors(rows: Vectors, path: str) -> None:

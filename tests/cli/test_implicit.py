@@ -318,6 +318,7 @@ def test_inner_products_of_vectors_order_items_as_recommend_does(run, log, tmp_p
     run.ok("train", *SIDES, *size, "-e", "8", "-m", kind, "-o", "m.fm", log)
     done = run.ok("export", "m.fm", "--vectors", "items.npy", "users.npy")
     items, users = np.load(tmp_path / "items.npy"), np.load(tmp_path / "users.npy")
+    assert items.shape[1] == (1 if kind == "linear" else 5)
     assert f"items: {ITEMS} x {items.shape[1]}\nwrote items.npy\nusers: {USERS} x {users.shape[1]}" in done.stderr
     model = fmcli.load(tmp_path / "m.fm")
     np.testing.assert_array_equal(model.vectors()[0], items)
