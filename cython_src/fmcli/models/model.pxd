@@ -52,7 +52,7 @@ cdef class ColumnModel(Model):
 
 cdef class Joined:
     cdef readonly ColumnModel model
-    cdef readonly bint within
+    cdef bint within
     cdef Py_ssize_t size(self, Dataset data)
     cdef double linear(self, int block, const Sample* x, int output, bint common) noexcept nogil
     cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil

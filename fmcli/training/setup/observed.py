@@ -125,9 +125,10 @@ def observed(
     if data.label is None and table is not None and table.label is not None:
         raise BadInputError(f"{source}: no column {table.label!r}, which gives the pairs of the model their weights")
     count = np.ones(data.rows) if data.label is None else np.asarray(data.label, np.float64)
-    if not (np.isfinite(count) & (count > 0)).all() or (counted and count.min() < 1):
+    valid = np.isfinite(count) & ((count >= 1) if counted else (count > 0))
+    if not valid.all():
         least = "at least 1" if counted else "positive"
-        raise BadInputError(f"{source}: row {int((~(count >= counted)).argmax()) + 1} has no count that is {least}")
+        raise BadInputError(f"{source}: row {int(valid.argmin()) + 1} has no count that is {least}")
     kept = side >= 0
     indptr = np.concatenate([[0], np.cumsum(np.bincount(of_row[kept], minlength=data.rows))])
     pairs = Dataset(
@@ -188,12 +189,8 @@ def pairs_in_words(rows: PairsInMemory, *, divided: bool) -> str:
     """Describe observed pairs, of which some are held out if they are `divided`."""
     sides = rows.sides
     every = sides.contexts.rows * sides.items.rows
+    order = "; each user's are in one order of items, so held-out pairs are random, not last"
     return (
         f"{rows.count:,} different pairs of {sides.contexts.rows:,} users and {sides.items.rows:,} items, "
-        f"{100 * rows.count / every:.3g} % of all"
-        + (
-            ""
-            if rows.in_order or not divided
-            else "; each user's are in one order of items, so held-out pairs are random, not last"
-        )
+        f"{100 * rows.count / every:.3g} % of all{order if divided and not rows.in_order else ''}"
     )

@@ -7,15 +7,15 @@ from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
 cdef class AllPairs(Descent):
     cdef Joined sides
-    cdef readonly Py_ssize_t contexts  # parts, which come first
-    cdef readonly double strength
-    cdef readonly Py_ssize_t width  # the factors of a part, and its weight
+    cdef Py_ssize_t contexts  # parts, which come first
+    cdef double strength
+    cdef Py_ssize_t width  # the factors of a part, and its weight
     cdef readonly object links
     cdef tuple first  # part of each side, and the number of all parts
     cdef ObservedPairs observed
     cdef object numbers  # curvature and offset of each side
     cdef tuple memory_of_pairs  # their scores, and `numbers` in reals
-    cdef readonly object known  # how many contexts and items are constant, and stand for all of them; None: all move
+    cdef object known  # how many contexts and items are constant, and stand for all of them; None: all move
     cdef Py_ssize_t[2] moved    # the first part of each side that moves
     cdef Py_ssize_t[2] paired   # the end of the parts of each side that all parts of the other side have a pair with
     cdef list squares        # of each side, the strength times the squared own scores of the other side's parts
