@@ -57,9 +57,9 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
             "solver": one.solver,
             **({"rows": one.rows} if some_on_parts else {}),
             "epochs": one.reached.epochs,
-            "trainings": round(one.trainings, 1),
+            "trainings": one.trainings,
             one.metric: one.reached.value,
-            **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
+            **({"zeros": one.reached.sparsity} if of_path else {}),
             "": "chosen" if one.chosen else "" if one.asked else "not reached",
             "options": " ".join(option_words(one.options)) or "defaults",
         }
