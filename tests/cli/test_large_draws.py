@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from inprocess import run_here
 
-USERS, ITEMS, RANK = 60_000, 40, 16
+from fmcli.registry import options
+from fmcli.training import draws
+
+# Fewer bytes than the default, so that a smaller model has large draws.
+MOST, USERS, ITEMS, RANK = 8_000_000, 7_500, 40, 16
 COLUMNS = ["--label", "y", "--categorical", "user,item"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, forks):
+def folder(tmp_path_factory):
     """A folder with a table, the model of its rows, and the log of its training."""
     folder, rng = tmp_path_factory.mktemp("large"), np.random.default_rng(0)
     items, noise = rng.integers(ITEMS, size=USERS), rng.normal(size=USERS)
@@ -21,10 +26,11 @@ def folder(tmp_path_factory, forks):
     (folder / "users.csv").write_text("user\nu1\nu2\n")
     (folder / "items.csv").write_text("item\n" + "".join(f"i{item}\n" for item in range(ITEMS)))
     sizes = ["-k", str(RANK), "-e", "31", "--burn-in", "1", "-j", "2"]
-    done = forks.run(
-        ["train", *COLUMNS, "-s", "mcmc", *sizes, "--no-quick-search", "--holdout", "0", "-o", "m.fm", "rows.csv"],
-        folder,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (draws, options):
+            patch.setattr(module, "MOST_DRAWN", MOST)
+        command = ["train", *COLUMNS, "-s", "mcmc", *sizes, "--no-quick-search", "--holdout", "0"]
+        done = run_here([*command, "-o", "m.fm", "rows.csv"], folder)
     assert done.returncode == 0, done.stderr
     (folder / "log").write_text(done.stderr)
     return folder
@@ -40,13 +46,17 @@ def lines(done):
     return done.stdout.decode().splitlines()
 
 
-def test_by_default_the_draws_take_64_mb(folder):
-    draws = 1 + (64_000_000 - 4 * (numbers := 1 + (USERS + ITEMS) * (RANK + 1))) // (2 * numbers + 2)
-    assert f"the model averages {draws} later draws (60." in (folder / "log").read_text()
+def test_by_default_the_draws_take_64_mb():
+    assert draws.MOST_DRAWN == options.MOST_DRAWN == 64_000_000
+
+
+def test_the_draws_take_the_bytes_that_they_may(folder):
+    count = 1 + (MOST - 4 * (numbers := 1 + (USERS + ITEMS) * (RANK + 1))) // (2 * numbers + 2)
+    assert f"the model averages {count} later draws (7." in (folder / "log").read_text()
     assert " MiB, 16-bit numbers)\n" in (folder / "log").read_text()
     names = 8 * (USERS + ITEMS)  # the text of the dictionary, and the ends of names
-    assert 0 < (folder / "m.fm").stat().st_size - 64_000_000 < 4 * names
-    assert draws > 64_000_000 // (4 * numbers) + 10
+    assert 0 < (folder / "m.fm").stat().st_size - MOST < 4 * names
+    assert count > MOST // (4 * numbers) + 10
 
 
 @pytest.mark.usefixtures("here")
