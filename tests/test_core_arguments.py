@@ -341,7 +341,7 @@ for found in pkgutil.walk_packages(fmcli.__path__, "fmcli."):
             if not callable(called):
                 continue
             for n in range(6):
-                for argument in arguments:
+                for argument in arguments if n else [None]:
                     calls += 1
                     try:
                         called(*[argument] * n)

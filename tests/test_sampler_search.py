@@ -125,13 +125,13 @@ def test_a_sampler_is_compared_by_the_values_of_its_quick_search_once(monkeypatc
     monkeypatch.setattr(search, "with_values", recorded)
     monkeypatch.setattr(automatic, "is_better", lambda *given: False)
     monkeypatch.setattr(search.Search, "choose", lambda self: next(one for one in self.candidates if one.samples))
-    plan = planned_with_alternatives(effects_of_users_and_items(), {"epochs": SWEEPS}, {"quick_search": True})
+    plan = planned_with_alternatives(effects_of_users_and_items(), {"epochs": 30}, {"quick_search": True})
     chosen, found = choose(plan)
     assert searched == ["mcmc"]
     (trial,) = (one for one in found.trials if one.solver == "mcmc")
     assert trial.chosen
     assert trial.options == {name: chosen.spec.values[name] for name in ("pool_priors", "init_std")}
-    assert trial.reached.epochs == SWEEPS
+    assert trial.reached.epochs == 30
     assert not found.values
 
 
