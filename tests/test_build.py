@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import tarfile
 import tomllib
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -307,7 +308,7 @@ def test_every_hot_module_exists():
 
 
 def test_the_builders_flags_come_last(monkeypatch):
-    monkeypatch.setattr(build_script(), "modules", modules)
+    monkeypatch.setattr(build_script(), "modules", lambda: deepcopy(modules()))  # which get flags
     monkeypatch.setenv("CXXFLAGS", "-O0 '-DNAME=a b'")
     distribution = Distribution({"ext_modules": [Extension("name", ["name.pyx"])]})
     build_script().BuildExt(distribution).ensure_finalized()
