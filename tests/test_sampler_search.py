@@ -62,6 +62,7 @@ def test_options_are_chosen_by_short_chains_and_one_chain_of_all_rows_follows():
     usual = plan.spec.values
     assert tried["prior_shape"] == 10 * usual["prior_shape"]
     assert tried["rank"] == 2 * usual["rank"]
+    assert "pool_priors" not in tried, "fields are large"
     assert chosen.spec.values["init_std"] == tried["init_std"] == usual["init_std"] / 8  # interactions fit only noise
     trained, figures = fit(planned(), events)
     assert (events.runs, events.again, figures["rows"], figures["refit"]) == (1, 0, ROWS, False)
@@ -70,7 +71,7 @@ def test_options_are_chosen_by_short_chains_and_one_chain_of_all_rows_follows():
 
 
 def test_what_is_given_does_not_vary():
-    given = {"pool_priors": False, "prior_shape": 5.0, "init_std": 0.1, "rank": 4}
+    given = {"prior_shape": 5.0, "init_std": 0.1, "rank": 4}
     chosen, searched = choose(planned(given))
     assert not searched.values
     assert {name: chosen.spec.values[name] for name in given} == given
@@ -130,7 +131,7 @@ def test_a_sampler_is_compared_by_the_values_of_its_quick_search_once(monkeypatc
     assert searched == ["mcmc"]
     (trial,) = (one for one in found.trials if one.solver == "mcmc")
     assert trial.chosen
-    assert trial.options == {name: chosen.spec.values[name] for name in ("pool_priors", "init_std")}
+    assert trial.options == {"init_std": chosen.spec.values["init_std"]}
     assert trial.reached.epochs == 30
     assert not found.values
 
