@@ -91,8 +91,8 @@ def parameters(model):
     return found
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("kind", KINDS)
+# The power acts on strengths, whatever the kind is.
+@pytest.mark.parametrize(("kind", "power"), [*((kind, 0.5) for kind in KINDS), ("fm", 0.0), ("fm", 1.0)])
 def test_new_users_and_items_are_at_the_minimum_over_all_pairs(tmp_path, kind, power):
     log = Log()
     model = log.model(tmp_path, kind, power)

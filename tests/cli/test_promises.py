@@ -49,7 +49,7 @@ RUNS = {
     "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 24 sparse",
     "pairs of long rows": "-m poly2 -e 2 long",
     "pairs of long rows in a batch": "-m poly2 -s ftrl -e 2 --batch-size 8 long",
-    "columns of pairs": "-m poly2 -s cd -e 1 --holdout 0 long",
+    "columns of pairs": "-m poly2 -s cd -e 1 --holdout 0 few-long",
     "records of caches": "-m hofm -s cd -e 1 --order 4 -k 32 narrow",
     "a batch of many rows": "-e 1 --holdout 0 --batch-size 1024 -k 32 wide",
     "fields": "-m ffm -s sgd -e 2 --holdout 0.2 -k 16 wide",
@@ -106,6 +106,7 @@ def files(tmp_path_factory):
     for name, rows in ("ids.csv", ids), ("fewer.csv", ids[:30_000]), ("fewest.csv", ids[:10_000]):
         (folder / name).write_text("user,item,y\n" + "".join(f"u{i},i{i},{i % 7}\n" for i in rows.tolist()))
     (folder / "users.csv").write_text("user,age\n" + "".join(f"u{i},{i % 50}\n" for i in ids.tolist()))
+    (folder / "few-long").write_text("".join(f"{line}\n" for line in [*memory.rows_of("long")][:4]))
     for shape in SHAPES:
         (folder / shape).write_text("".join(f"{line}\n" for line in memory.rows_of(shape)))
     return folder
