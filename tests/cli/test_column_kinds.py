@@ -160,6 +160,29 @@ def test_numbers_with_two_decimal_marks_are_asked_about(run, tmp_path, each):
     assert "the column 'x' has numbers such as '1,1', and others with another decimal mark; write all with a" in error
 
 
+@pytest.mark.parametrize("gap", ["", "NA"])
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_points_that_may_group_digits_are_asked_about(run, tmp_path, column, gap):
+    """950 and 1.250 are 950 and 1250 where points group digits."""
+    numbers = [f"{37 * i:,}".replace(",", ".") for i in range(300)]
+    rows = [(cell, i % 2) if column == "x" else (i % 9, cell) for i, cell in enumerate(numbers)]
+    gaps = [(gap, 1)] * 9 if column == "x" else []
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in [*gaps, *rows]))
+    error = run.fails(65, "train", *QUICK, "t.csv").stderr
+    assert "has numbers such as '1.036'; use --decimal , if 1.067,5 is 1067.5, or --decimal . if 1,067.5" in error
+    assert "--categorical" not in error
+    numeric = ("-q", "--label", "y", "--numeric", "x")
+    assert "1036" in run.ok("convert", *numeric, "--decimal", ",", "t.csv").stdout.decode()
+    assert "1.036" in run.ok("convert", *numeric, "--decimal", ".", "t.csv").stdout.decode()
+
+
+@pytest.mark.parametrize("more", ["", "1000", "2000000", "1.5", "-3.5"])
+def test_points_before_three_digits_are_decimal_marks_beside_other_numbers(run, tmp_path, more):
+    rows = [f"{5 + i}.{123 + i}" for i in range(100)] + ([more, "100"] if more else ["5"]) * 9
+    found, _ = kinds(run, tmp_path, "x,y", [(x, i % 2) for i, x in enumerate(rows)])
+    assert found["x"] == "number"
+
+
 def test_numbers_with_zeros_before_them_are_names(run, tmp_path):
     rows = [(i % 3, code) for i in range(100) for code in ("0870", "870", "00870")]
     found, log = kinds(run, tmp_path, "y,code", rows)

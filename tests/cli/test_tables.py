@@ -330,6 +330,11 @@ WRONG = {
     "rows that end with CR": (b"1 1:1\r0 2:1\r", (), "lines end with carriage returns (CR) alone"),
     "a header of numbers": (b"1,1\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
     "a column twice": (b"a,a\n3,4\n", ("--label", "a"), "found the column 'a' twice"),
+    "the header once more": (
+        b'a,b\r\nu,"x\ny"\r\na,b\r\nv,z\r\n',
+        ("--label", "a"),
+        "t.csv:4:1: found 'a,b', expected a row; it is the header once more; delete this line",
+    ),
     "no rows": (b"a,b\n", ("--label", "a"), "t.csv: the table has a header, but no rows"),
     "nothing": (b"", ("--label", "a"), "t.csv: the table is empty"),
     "JSON": (b'{"a": 1}\n', ("--label", "a"), "found JSON, expected a table"),

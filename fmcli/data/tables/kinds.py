@@ -59,7 +59,7 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
         return VECTOR
     if facts["texts"] and date_order(facts) is not None:
         return TIME
-    if facts["texts"] and cause(facts) not in (None, NAMES):
+    if may_be_unclear(facts) and cause(facts) not in (None, NAMES):
         return None
     if has_text(facts):
         return None if is_mixed(facts) or cause(facts) else CATEGORY
@@ -73,6 +73,11 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
     if is_id(name):
         return CATEGORY if rows >= ROWS_PER_ID * distinct else None
     return None if distinct >= NEARLY_ALL * present else NUMBER
+
+
+def may_be_unclear(facts: Mapping[str, Any]) -> bool:
+    """Return whether some cells of a column are texts, or points may group the digits of its numbers."""
+    return bool(facts["texts"] or facts["grouped_cell"])
 
 
 def is_id(name: str) -> bool:
@@ -120,7 +125,7 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
     of_text = {
         name: one
         for name, one in facts.items()
-        if one["texts"] and (why := cause(one)) is not None and not (why == NAMES and is_mixed(one))
+        if may_be_unclear(one) and (why := cause(one)) is not None and not (why == NAMES and is_mixed(one))
     }
     rest = {name: one for name, one in facts.items() if name not in of_text}
     told, helps = described(of_text)
@@ -194,7 +199,7 @@ def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[fl
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of a column, with cells that are not numbers counted as missing."""
     missing, distinct = facts["missing"] + facts["texts"], facts["distinct"] - len(facts["words"])
-    return {**facts, "texts": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
+    return {**facts, "texts": 0, "others": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
 
 
 def without(markers: Sequence[str], facts: Mapping[str, Any]) -> Mapping[str, Any]:

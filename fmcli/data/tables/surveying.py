@@ -250,12 +250,14 @@ def figures(head: Head, facts: TableFacts, named: ColumnRoles, times: float, *, 
     for column, name in enumerate(head.names):
         if roles(name, head) == IGNORED:
             continue
-        found[name] = facts.of(column)
+        found[name], kind = facts.of(column), KINDS_OF_TYPES.get(head.types.get(name))
+        if kind is not None:
+            found[name]["grouped_cell"] = ""
         found[name].update(
             times=times,
             is_text=name in head.texts,
             declared=declared and name in head.texts,
-            kind=KINDS_OF_TYPES.get(head.types.get(name)),
+            kind=kind,
             is_vector=name in head.vectors,
             unmatched=0,
         )

@@ -47,8 +47,9 @@ def date_order(facts: Figures) -> str | None:
 
 
 def decimal_marks(facts: Figures) -> list[str]:
-    """Return the decimal marks with which all cells of a column are numbers, if some cells are not plain numbers."""
-    return fitting_marks(facts) if facts["texts"] and not facts["others"] else []
+    """Return the decimal marks with which all cells of a column are numbers, if some cells are not plain numbers, or if
+    points may group their digits."""
+    return fitting_marks(facts) if (facts["texts"] or facts["grouped_cell"]) and not facts["others"] else []
 
 
 def fitting_marks(facts: Figures) -> list[str]:
@@ -141,13 +142,14 @@ def _names(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 def _local(columns: Columns) -> tuple[str, dict[str, Advice]]:
     """Describe numbers in local notation."""
-    every = tuple(columns)
+    texts = tuple(name for name, one in columns.items() if one["texts"])
     common = set(",.").intersection(*map(decimal_marks, columns.values())) or {
         "," if one["commas"] >= one["dots"] else "." for one in columns.values()
     }
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has numbers such as {shown(one)!r}')}",
-        {"decimal": {mark: purpose(mark) for mark in sorted(common)}, "categorical": {every: "for names"}},
+        {"decimal": {mark: purpose(mark) for mark in sorted(common)}}
+        | ({"categorical": {texts: "for names"}} if texts else {}),
     )
 
 
@@ -207,7 +209,8 @@ def _lists(columns: Columns) -> tuple[str, dict[str, Advice]]:
 def shown(facts: Figures) -> str:
     """Return a text of a column as an example, preferably not a marker of missing values."""
     longest = 40
-    text = next((word for word in facts["words"] if word not in facts["odd"]), next(iter(facts["words"])))
+    words = facts["words"] or [facts["grouped_cell"]]
+    text = next((word for word in words if word not in facts["odd"]), next(iter(words)))
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

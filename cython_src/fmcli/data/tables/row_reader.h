@@ -242,8 +242,9 @@ class RowReader {
             empty &= !more || extra.begin == extra.end;
             ++count;
         } while (goes_on_);
-        if (count == cells_.size()) return p;
-        fail_count(start, p - 1, count, empty);
+        if (count != cells_.size()) fail_count(start, p - 1, count, empty);
+        else if (repeats_header(start, p)) fail_header(start);
+        else return p;
         return nullptr;
     }
 
@@ -258,6 +259,18 @@ class RowReader {
             complaint += " at the ends of lines, or name these columns in the header";
         }
         fail(start, stop, std::to_string(cells_.size()) + " cells", std::move(complaint));
+    }
+
+    // Whether a row is the header once more. In a table with one column, it may be a cell like any other.
+    bool repeats_header(const char* start, const char* end) const {
+        const size_t size = form_.header.size(), length = static_cast<size_t>(end - start);
+        if (!size || cells_.size() == 1 || length <= size || length > size + 2) return false;
+        return (start[size] == '\n' || start[size] == '\r') && std::memcmp(start, form_.header.data(), size) == 0;
+    }
+
+    // Describes a row that is the header. A function of its own, as `fail_count`.
+    __attribute__((noinline)) void fail_header(const char* start) {
+        fail(start, start + form_.header.size(), "a row", "it is the header once more; delete this line");
     }
 
     // Reads the cells of a row up to the last cell, or to one that needs `read_cell`. Returns their number.

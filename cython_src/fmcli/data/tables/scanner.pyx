@@ -48,6 +48,7 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
     struct TableForm:
         string delimiter, separator, expected_group
+        string header
         boolean quoting, latin1, training, skip, apart, timed
         char decimal
         int group
@@ -82,12 +83,13 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
         int64_t cells, missing, whole, fractions, points, rounded, bits, truths, padded
         int64_t days, months, ordered, clocks, commas, dots, lists, others
         size_t length
-        string example, rounded_cell
+        string example, rounded_cell, point_cell
         Words words, odd
         ExactSum of_days, of_months
         vector[ExactSum] of_places
         boolean uncounted
         size_t size()
+        boolean may_be_grouped()
         int64_t texts()
         double mean()
         double mean_of(const ExactSum&)
@@ -169,7 +171,7 @@ cdef class Scanner:
     apart : whether cells of different columns are never the same feature.
     group : (number of the column with the groups of rows, whether its cells are times, the expected cell for faults);
         groups are ordered by time, or as integers. None: rows have no groups.
-    head : kept for the caller.
+    head : kept for the caller; a row that repeats the text of the header is a fault.
     filled : gets, for each column of the head, the number of missing cells that only its mean replaces.
     unmatched : gets, for each joined column of the head, the number of rows without a row of the other table.
     decimal : the decimal mark of numbers in local notation; empty: numbers are plain.
@@ -197,6 +199,8 @@ cdef class Scanner:
         if group is not None:
             self.form.group, self.form.timed, expected = group
             self.form.expected_group = expected.encode()
+        if head is not None:
+            self.form.header = head.text.rstrip(b"\r\n")
         for one in columns:
             if len(one.bins) != len(one.edges) + bool(one.edges):
                 raise ValueError("there is one more bin than edges")
@@ -453,6 +457,7 @@ cdef class TableFacts:
             "points": facts.points,
             "rounded": facts.rounded,
             "rounded_cell": (<bytes> facts.rounded_cell).decode(errors="replace"),
+            "grouped_cell": (<bytes> facts.point_cell).decode() if facts.may_be_grouped() else "",
             "bits": facts.bits,
             "truths": facts.truths,
             "texts": facts.texts(),

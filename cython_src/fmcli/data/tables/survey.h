@@ -68,6 +68,7 @@ struct ColumnFacts {
     int64_t points = 0;               // fractions with a point that are not rounded
     int64_t rounded = 0;              // fractions that are integers with an exponent
     std::string rounded_cell;         // the first rounded cell
+    std::string point_cell;           // the first number with a point that is also one with a decimal comma
     int64_t padded = 0;               // texts that are digits after a 0 or a +
     // Texts: days and months are dates if the day or the month comes first, `ordered` counts dates that depend on this,
     // and `clocks` dates with a time of day; commas and dots are numbers with this decimal mark (commas also include
@@ -93,6 +94,20 @@ struct ColumnFacts {
         size_t bits = 0;
         for (const uint64_t some : small) bits += static_cast<size_t>(__builtin_popcountll(some));
         return bits + distinct.size();
+    }
+
+    // Whether points may group the digits of the numbers, as in 950 and 1.250: all fractions have three digits after
+    // the point, and some integers have three digits, but none has more.
+    bool may_be_grouped() const {
+        constexpr size_t THREE_DIGITS = 100, FOUR_DIGITS = 1000;
+        if (!points || points != commas || points != fractions || distinct.numbers.size()) return false;
+        bool found = false;
+        for (size_t number = THREE_DIGITS; number < 64 * small.size(); ++number) {
+            const bool occurs = small[number / 64] >> number % 64 & 1;
+            if (occurs && number >= FOUR_DIGITS) return false;
+            found |= occurs;
+        }
+        return found;
     }
 
     void add_small(uint64_t number) {
@@ -125,6 +140,7 @@ struct ColumnFacts {
         padded += other.padded;
         rounded += other.rounded;
         if (rounded_cell.empty()) rounded_cell = other.rounded_cell;
+        if (point_cell.empty()) point_cell = other.point_cell;
         weighted |= other.weighted;
         digits_sum += other.digits_sum;
         sum.add(other.sum);
@@ -358,7 +374,9 @@ class Survey : public RowReader {
                 return FRACTION | ROUNDED;
             }
             if (text.find('.') == std::string_view::npos) return FRACTION;
-            return POINT | (!form_.decimal && LocalNumber(',').read(text, number_) ? COMMA : 0);
+            if (form_.decimal || !LocalNumber(',').read(text, number_)) return POINT;
+            if (facts.point_cell.empty()) facts.point_cell = text;
+            return POINT | COMMA;
         }
         text = written;  // plain notation is in a buffer that the next reading overwrites
         facts.words.add(text, before_);
