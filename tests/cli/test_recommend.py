@@ -269,6 +269,14 @@ def test_similar_features_are_of_the_same_column(run, tables):
     assert "named COLUMN=CELL, such as film=0" in run.fails(2, "inspect", "--similar", "3", "m").stderr
 
 
+@pytest.mark.parametrize("option", ["--given", "--over"])
+def test_inputs_without_rows_are_refused(run, tables, tmp_path, option):
+    (tmp_path / "none.csv").write_text("user\n" if option == "--given" else "film\n")
+    at = tables.index(option)
+    done = run.fails(65, "recommend", *tables[: at + 1], "none.csv", *tables[at + 2 :])
+    assert "none.csv: there are no rows" in done.stderr
+
+
 def test_newcomers_are_folded_in(run, text, tmp_path):
     """Their recommendations equal the grown model's."""
     new = "".join(f"{1 + i % 5} {300 + i % 3}:1 {100 + i * 7 % FILMS}:1\n" for i in range(24))

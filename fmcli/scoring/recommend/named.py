@@ -141,6 +141,8 @@ def named_rows(
         assert texts is not None
         beside.append(texts)
         require_if_large(2 * sum(piece.nbytes for piece in pieces), f"the rows of {name_of(path)}")
+    if not beside:
+        raise BadInputError(f"{name_of(path)}: there are no rows")
     if scorer.transform.norm_of_all and counts.unseen > before:
         raise BadInputError(
             f"{name_of(path)}: {counts.unseen - before:,} entries have features that did not occur in training, but "
