@@ -125,7 +125,7 @@ def test_the_types_of_a_frame_tell_what_its_columns_are():
 
 
 @pytest.mark.parametrize("train", ["train", "pair", "cache", "estimator", "chunks"])
-def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_path, recwarn):
+def test_names_that_hardly_repeat_and_numbers_of_other_kinds_are_told(train, tmp_path, recwarn):
     """Once for each fit, and no more if the parameters of the warning are given."""
     pandas = pytest.importorskip("pandas")
     rows = range(240)
@@ -134,6 +134,8 @@ def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_p
         "title": pandas.Categorical([f"t{row // 3 * 2}" if row % 3 else f"s{row}" for row in rows]),
         "user": [f"u{row % 30}" for row in rows],
         "few": [f"n{row % 40}" for row in rows],
+        "price": [f"{row}.5" for row in rows],
+        "level": pandas.Categorical([row % 4 / 2 for row in rows]),
         "user_id": [row % 60 for row in rows],
         "age": [row % 60 for row in rows],
         "is_ad": [row % 2 for row in rows],
@@ -148,16 +150,17 @@ def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_p
     }
     calls[train]()
     told = [str(one.message) for one in recwarn if "the column" in str(one.message)]
-    assert len(told) == 2
+    assert len(told) == 3
     assert told[0].startswith(
         "the column 'url' has 240 different names in 240 cells, such as http://x/0 and the column"
     )
     assert "give ignore=['url', 'title'] to leave them out" in told[0]
-    assert told[1].startswith("the column 'user_id' has 60 different whole numbers in 240 cells, such as 0: ")
-    assert "give categorical=['user_id'] for ids" in told[1]
+    assert told[1].startswith("the column 'price': numbers with fractions are names here, since they are text; give n")
+    assert told[2].startswith("the column 'user_id' has 60 different whole numbers in 240 cells, such as 0: ")
+    assert "give categorical=['user_id'] for ids" in told[2]
     recwarn.clear()
-    calls[train](ignore=["url", "title"], categorical=["user_id"])
-    calls[train](categorical=["url", "title"], numeric=["user_id"])
+    calls[train](ignore=["url", "title"], categorical=["price", "user_id"])
+    calls[train](categorical=["url", "title"], numeric=["price", "user_id"])
     assert not [one for one in recwarn if "the column" in str(one.message)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fmcli.data.tables.kinds import is_id
 from fmcli.data.tables.schema import CATEGORY, NUMBER, Schema
-from fmcli.data.tables.unclear import MOST_DESCRIBED, hardly_repeats, present
+from fmcli.data.tables.unclear import MOST_DESCRIBED, SOME, hardly_repeats, present
 from fmcli.text import listed
 
 Columns = dict[str, Mapping[str, Any]]
@@ -23,12 +23,20 @@ def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collec
     kinds = {name: kind for name, kind in schema.kinds.items() if name in facts and name not in named}
     columns = {kind: {name: facts[name] for name in kinds if kinds[name] == kind} for kind in (CATEGORY, NUMBER)}
     names = {name: one for name, one in columns[CATEGORY].items() if hardly_repeats(one)}
+    texts = {name: one for name, one in columns[CATEGORY].items() if one["is_text"]}
+    fractions = [name for name, one in texts.items() if one["points"] > SOME * present(one)]
     ids = {name: one for name, one in columns[NUMBER].items() if is_id(name) and is_whole(one)}
     found = []
     if names:
         found.append(
             f"{described(names, 'names')}: names that hardly repeat teach a model nothing; give ignore={[*names]} to "
             f"leave them out, or categorical={[*names]} to keep them"
+        )
+    if fractions:
+        columns_of_text = [f"the column {name!r}" for name in islice(fractions, MOST_DESCRIBED)]
+        found.append(
+            f"{listed(columns_of_text, len(fractions))}: numbers with fractions are names here, since they are text; "
+            f"give numeric={[*fractions]} for numbers, or categorical={[*fractions]} to keep them"
         )
     if ids:
         found.append(
