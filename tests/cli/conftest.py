@@ -121,15 +121,6 @@ def run(start, forks, tmp_path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def scheduler() -> Iterator[str]:
-    """The address of a cluster whose worker is in this process, which starts sooner than one of a new process."""
-    distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
-    with distributed.LocalCluster(protocol="tcp://", **options) as cluster:
-        yield cluster.scheduler_address
-
-
-@pytest.fixture(scope="session")
 def sample() -> Path:
     """The folder of the sample data."""
     return SAMPLE

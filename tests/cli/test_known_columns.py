@@ -133,11 +133,11 @@ def test_a_column_that_the_model_does_not_know_is_named(run, known):
             fmcli.train(rows, init_model=known / "m.fm", **FAST)
 
 
-def test_a_new_column_may_be_ignored(run, known, scheduler):
+def test_a_new_column_may_be_ignored(run, known):
     """Then the updated model knows it as one to ignore, so later runs do not warn of it."""
     frame = pytest.importorskip("pandas").read_csv(known / "t.csv").assign(new=1.5)
     frame.to_csv(known / "new.csv", index=False)
-    modes = ((), ("--online",), ("--cluster", scheduler))
+    modes = ((), ("--online",), ("--cluster", "local:1"))
     for source in (("--schema", "s.json"), *(("-i", "m.fm", *mode) for mode in modes)):
         done = run.ok("train", *QUICK[:3], *source, "--ignore", "new,leak", "-o", "n.fm", "new.csv")
         assert "new" not in done.stderr.replace("new.csv", ""), source
