@@ -22,6 +22,8 @@ MARKERS = frozenset(
         *("?", "-", "--", ".", "unknown", "missing", "undefined", "not available"),
     ]
 )
+# Their usual spellings.
+MARKER_SPELLINGS = sorted({*MARKERS, "NaN", *map(str.upper, MARKERS), *map(str.capitalize, MARKERS)})
 
 
 def number(value: float) -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 LIBSVM, FFM = "libsvm", "ffm"
 # The types of missing values of pandas, which cannot be compared.
 MISSING = ("NAType", "NaTType")
+# What only frames and series of pandas have.
+PANDAS = "iloc"
 # One file, or several that are concatenated.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -124,6 +126,7 @@ def of_matrix(
 
     Raises BadInputError.
     """
+    require_order(X, y=y, weight=weight, group=group)
     of_columns = None if fields is None else field_numbers(fields)
     dataset = rows_of(X, of_columns)
     return labeled(dataset, LIBSVM if fields is None else FFM, y, weight=weight, group=group, names=names)
@@ -231,6 +234,20 @@ def one_dimension(name: str, values: ArrayLike) -> NDArray[Any]:
     if array.ndim != 1:
         raise BadInputError(f"{name} has the shape {array.shape}, expected one number for each row")
     return array
+
+
+def require_order(X: Any, **values: Any) -> None:
+    """Raise BadInputError for a series of pandas that has the index of X in another order: as values belong to rows by
+    their places, most rows would get the value of another row."""
+    index = X.index if hasattr(X, PANDAS) else None
+    for name, one in values.items():
+        if index is None or not hasattr(one, PANDAS) or one.index.equals(index) or len(one) != len(index):
+            continue
+        if one.index.is_unique and not len(index.difference(one.index, sort=False)):
+            raise BadInputError(
+                f"{name} has the index of X in another order; give {name}.loc[X.index], or {name}.to_numpy() if its "
+                "rows are in the order of X"
+            )
 
 
 def require_rows(name: str, values: NDArray[Any], rows: int) -> None:

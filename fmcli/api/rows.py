@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import FFM, LIBSVM, Data, labeled, of_files, of_matrix, paths_of
+from fmcli.api.data import FFM, LIBSVM, PANDAS, Data, labeled, of_files, of_matrix, paths_of, require_order
 from fmcli.api.errors import refuse
 from fmcli.api.matrix import is_records
 from fmcli.data.dataset import Dataset
@@ -40,7 +40,7 @@ from fmcli.text import one_line, readable
 from fmcli.training.setup.ages import ages_of
 from fmcli.training.setup.chosen import held_of
 from fmcli.training.setup.named_columns import known_schema, named_of, with_sides
-from fmcli.training.setup.observed import PairsInMemory, observed, terms_of
+from fmcli.training.setup.observed import PairsInMemory, doubt_about_ids, observed, terms_of
 
 if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
@@ -52,8 +52,6 @@ LOG = logging.getLogger("fmcli")
 WITHOUT_TIMES = "decay needs a frame or a table, with a column of times"
 # The name of a frame in messages.
 FRAME = "the frame"
-# What only frames of pandas have.
-PANDAS = "iloc"
 # The methods by which queries of other programs return their rows; methods that return frames are first.
 LAZY = ("toPandas", "to_table", "collect", "compute")
 
@@ -263,6 +261,7 @@ def of_pair(
     refuse(named.label is not None, "the labels are given twice, as y and by label")
     for option, column in (("weight_column", named.weight), ("group_field", named.group)):
         refuse(column is not None, f"{option} needs a frame with its labels, and label, in place of a pair (X, y)")
+    require_order(X, y=y, weight=weight, group=group)
     schema = form.schema or schema_and_doubts([extent_of(FRAME, X)], named, form)
     rows = unlabeled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
@@ -321,7 +320,10 @@ def observed_pairs(
     paths, schema = inputs
     terms = terms_of(choices, schema, warm_start)
     table = read_unlabeled(paths, threads=form.threads)
-    return observed(table.dataset, what, terms, schema, ages_of(choices, paths, LOG.info, warn)), schema, table.format
+    pairs = observed(table.dataset, what, terms, schema, ages_of(choices, paths, LOG.info, warn))
+    if doubt := doubt_about_ids(pairs, schema):
+        warn(doubt)
+    return pairs, schema, table.format
 
 
 def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:

@@ -292,6 +292,15 @@ def test_items_of_which_the_model_knows_nothing_are_left_out(run, log, tmp_path)
     assert (items >= 0).any(axis=1).all()
 
 
+@pytest.mark.parametrize("word", ["NULL", "n/a", "NaN"])
+def test_ids_that_usually_mark_missing_ones_are_told(run, log, word):
+    log.write_text(f"{log.read_text()}{word},f1\n{word},f2\nu1,{word}\n")
+    told = f"the user '{word}' has 2 pairs and the film '{word}' has 1 pair: if these ids are missing, leave their rows"
+    assert f"warning: {told}" in run.ok("train", *SHORT, "-o", "m.fm", log).stderr
+    with pytest.warns(UserWarning, match=told):
+        fmcli.train(log, implicit=True, user="user", item="film", epochs=1)
+
+
 def test_python_recommends_what_the_command_does(run, log, tmp_path):
     run.ok("train", *SHORT, "-o", tmp_path / "m.fm", log)
     expected = recommended(run.ok("recommend", "--top", "3", "m.fm").stdout)

@@ -207,6 +207,26 @@ def test_other_frames_are_told_how_to_become_frames(frames):
         known.predict(numbered)
 
 
+@pytest.mark.parametrize("names", [["a", "b"], [0, 1]], ids=["a frame", "a matrix"])
+def test_a_series_with_the_index_of_the_rows_in_another_order_is_refused(names):
+    """Rows and labels belong together by their places, as for arrays."""
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(np.random.default_rng(4).random((60, 2)), columns=names)
+    y = x[names[0]] * 2
+    shuffled = x.iloc[::-1]
+    for call in (
+        lambda: fmcli.train((shuffled, y), **QUICK),
+        lambda: fmcli.train((x, y), **QUICK).evaluate((shuffled, y), "mae"),
+    ):
+        with pytest.raises(ValueError, match=r"y has the index of X in another order; give y.loc\[X.index\], or "):
+            call()
+    with pytest.raises(ValueError, match="weight has the index of X in another order"):
+        fmcli.Data(x, y, weight=y.iloc[::-1])
+    wanted = fmcli.train((shuffled, y.loc[shuffled.index]), **QUICK).predict(x)
+    for label in (y.to_numpy()[::-1], y.iloc[::-1].set_axis(range(100, 160))):
+        np.testing.assert_array_equal(fmcli.train((shuffled, label), **QUICK).predict(x), wanted)
+
+
 @pytest.mark.parametrize("names", [("10:30", "1000", "a b"), ("", "x"), ("50%", "a b\tc"), ("a b", "a!b", "c")])
 def test_labels_are_any_texts(names, tmp_path):
     label = np.array(names, dtype=object)[np.digitize(Y, np.quantile(Y, np.linspace(0, 1, len(names) + 1)[1:-1]))]

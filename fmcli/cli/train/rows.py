@@ -27,7 +27,7 @@ from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.ages import ages_of
 from fmcli.training.setup.chosen import room_of
-from fmcli.training.setup.observed import observed, pairs_in_words, terms_of
+from fmcli.training.setup.observed import doubt_about_ids, observed, pairs_in_words, terms_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
@@ -113,6 +113,8 @@ def observed_pairs(log: Log, request: Request) -> tuple[Rows, str]:
     log_read(log, request.inputs, table, time.perf_counter() - begin)
     rows = observed(table.dataset, name_of(request.inputs[0]), terms, settings.table, ages)
     log.line(pairs_in_words(rows, divided=not choices.only_new))
+    if doubt := doubt_about_ids(rows, settings.table):
+        log.warning(doubt)
     return rows, table.format
 
 

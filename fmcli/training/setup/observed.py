@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.shards.observed_rows import AllPairsTerms, DrawnPairs, ObservedRows, Sides
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.tables.schema import CATEGORY
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.row_choices import BY_POPULARITY
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.text import MARKER_SPELLINGS, counted, escaped, listed
 from fmcli.training.setup.chosen import draws_negatives
 from fmcli.training.setup.named_columns import fields_of_sides
 from fmcli.training.setup.rows import DividedInMemory, RowsInMemory
@@ -183,6 +186,23 @@ def terms_of(choices: Choices, table: Schema | None, warm_start: WarmStart | Non
     return AllPairsTerms(
         weight, power, given, negatives, by_popularity, *fields_of_sides(choices, table), counted=counted
     )
+
+
+def doubt_about_ids(rows: PairsInMemory, table: Schema | None) -> str | None:
+    """Return a warning about users and items of a table whose ids usually mark missing ones, such as NULL; None if
+    there are none."""
+    numbering = rows.data.numbering
+    if table is None or not isinstance(numbering, Dictionary):
+        return None
+    joined = {name for names in table.joins.values() for name in names}
+    found = []
+    for column in (name for name, kind in table.kinds.items() if kind == CATEGORY and name not in joined):
+        for word in MARKER_SPELLINGS:
+            feature = numbering.ids.find(escaped(f"{column}={word}").encode())
+            if feature >= 0:
+                pairs = int(np.count_nonzero(rows.data.index == feature))
+                found.append(f"the {column} {word!r} has {counted(pairs, 'pair')}")
+    return f"{listed(found)}: if these ids are missing, leave their rows out" if found else None
 
 
 def pairs_in_words(rows: PairsInMemory, *, divided: bool) -> str:
