@@ -168,8 +168,9 @@ class QuickSearch:
             self.part = self.part_of(self.plan)
             runs = self.candidate([self.part])
         runs.first(1, lambda fold: self.most)
-        folds = 1 if self.rows else number_of_folds(self.plan, runs.runs[0].epochs or self.most)
-        runs.add(fold_plans(self.part, folds)[1:])
+        wanted = 1 if self.rows else number_of_folds(self.plan, runs.runs[0].epochs or self.most)
+        runs.add(fold_plans(self.part, wanted)[1:])
+        folds = len(runs.runs)  # groups of rows may make fewer
         usual = self.with_readings(Leader(self.plan, runs), folds)
         self.readings = len(self.found)
         leader = self.with_values(usual, folds, early=True)
