@@ -239,6 +239,22 @@ def test_bools_have_one_spelling_in_a_column_of_bools(run, tmp_path):
     assert text == b"1 a=true:1 b=True:1\n2 a=false:1 b=x:1\n3\n4 a=true:1 b=FALSE:1\n"
 
 
+@pytest.mark.parametrize("cell", ["1", "0", "1.0"])
+def test_numbers_in_a_column_of_bools_are_refused(run, tmp_path, cell):
+    """They would be categories that training has not seen."""
+    (tmp_path / "t.csv").write_text("a,n,y\n" + "True,2.5,1\nFALSE,3.5,0\n" * 20)
+    run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv")
+    (tmp_path / "p.csv").write_text(f"n,a\n2.5,true\n2.5,\n3.5,{cell}\n")
+    told = f"p.csv:4:5: found '{cell}', expected true or false in the column 'a'; it is a number; write true in place"
+    assert told in run.fails(65, "predict", "m.fm", "p.csv").stderr
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [2.5, 3.5], "a": [True, False]})
+    model = fmcli.load(tmp_path / "m.fm")
+    assert len(model.predict(frame)) == len(frame)
+    with pytest.raises(ValueError, match="expected true or false in the column 'a'; it is a number"):
+        model.predict(frame.astype({"a": int}))
+
+
 def test_convert_knows_the_options_of_columns(run, tmp_path):
     (tmp_path / "t.csv").write_text("user,s,w,g,y\n" + "7,-,2,1,4\n8,x,1,2,5\n" * 5)
     special = ("--weight-column", "w", "--group-field", "g", "--missing-values=-")

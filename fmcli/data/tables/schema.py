@@ -37,7 +37,7 @@ FEATURES = (CATEGORY, SEVERAL, NUMBER, TIME, VECTOR)
 NUMERIC = (NUMBER, TIME, VECTOR)
 # The words for a cell, by the kind of its column.
 EXPECTED = {NUMBER: "a number", TIME: "a date and time", VECTOR: "numbers", LABEL: "a label", WEIGHT: "a weight"}
-
+TRUTHS = "true or false"
 # The spelling of category names, in the order of the core: as it is; 1.0 as 1; True as true.
 AS_IT_IS, WHOLE, TRUTH = range(3)
 # How dates begin, in the order of the core: "" for neither the day nor the month.
@@ -347,11 +347,12 @@ class Schema:
             prefix = place.get(name, "") + (written if kind in NUMERIC else f"{written}=")
             edges = self.bins.get(name, ()) if kind == NUMBER else ()
             texts = ["", *map(number, edges), ""]
+            expected = TRUTHS if name in self.truths else EXPECTED.get(kind, "a cell")
             found.append(
                 ColumnForm(
                     role=IGNORED if kind == GROUP else kind,
                     name=written,
-                    expected=f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}",
+                    expected=f"{expected} in the column {name!r}",
                     prefix=prefix,
                     spelling=WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS,
                     missing=self.missing + self.markers.get(name, ()),

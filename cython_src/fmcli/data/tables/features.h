@@ -259,6 +259,8 @@ class FeatureWriter : public RowReader {
             text = text.substr(0, digits);
             if (text == "-0") text = "0";
         }
+        if (column.spelling == Spelling::TRUTH && is_whole(text, digits))
+            return fail(cell.begin, cell.end, column.expected, "it is a number; write true in place of 1, and false in place of 0");
         char* const name = out_;
         if (!write_name(cell, text, false)) return false;
         if (column.spelling == Spelling::TRUTH && is_truth(text))
