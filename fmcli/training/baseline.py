@@ -31,6 +31,8 @@ CLEARLY = 0.01
 # Metrics that differ by a smaller share are the same: the metrics of a model without features differ from the
 # constant's by the rounding of its bias.
 ROUNDING = 1e-6
+# If a smaller share of the constant's error is left on validation data, a feature probably tells the label.
+HARDLY_ANY = 0.01
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,12 @@ class Comparison:
         least = ROUNDING if self.validated else CLEARLY
         clear = abs(self.value - self.constant) > least * abs(self.constant)
         return clear and beats(self.metric, self.constant, self.value)
+
+    @property
+    def nearly_perfect(self) -> bool:
+        """Whether a loss or an error is nearly 0 on the validation data."""
+        is_error = not metric_of(self.metric).larger_is_better
+        return self.validated and is_error and self.value < HARDLY_ANY * self.constant
 
     @property
     def no_better(self) -> bool:

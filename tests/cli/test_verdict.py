@@ -84,6 +84,23 @@ def test_many_columns_are_counted_and_those_to_check_are_named(run, wide):
     assert len(re.findall(r"^column ", verbose, re.M)) == 16
 
 
+@pytest.mark.parametrize(
+    ("label", "copy"),
+    [(lambda x: int(x > 5), lambda y: "won" if y else "lost"), (lambda x: f"{10 * x:.2f}", lambda y: float(y) * 1.19)],
+    ids=["names", "numbers"],
+)
+def test_a_column_that_tells_the_label_is_told(run, tmp_path, rng, label, copy):
+    """Only if hardly an error is left: another good column does not matter."""
+    known = rng.random(400) * 10
+    labels = [label(x + rng.normal() / 5) for x in known]
+    rows = [f"{x:.3f},{copy(y)},{y}\n" for x, y in zip(known, labels, strict=True)]
+    (tmp_path / "t.csv").write_text("x,outcome,y\n" + "".join(rows))
+    train = ("train", "--label", "y", "-o", "m", "t.csv")
+    told = " is nearly 0; if a column is known only with the label, such as the label under another name, leave it out"
+    assert told in run.ok(*train).stderr
+    assert told not in run.ok(*train, "--ignore", "outcome").stderr
+
+
 def test_python_says_the_same(sample, tmp_path, caplog):
     with caplog.at_level("INFO", "fmcli"):
         fmcli.train(sample / "adult.train.csv", label="income", quick_search=False)

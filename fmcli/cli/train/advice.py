@@ -64,8 +64,14 @@ def advice(trained: Trained) -> Iterator[str]:
         yield f"more sweeps would improve predictions ({OPTIONS['epochs'].flag} {sweeps}): {too_few}"
 
 
-def notes(trained: Trained) -> Iterator[str]:
-    """Yield findings that need no advice: factors that are all 0 by a penalty that a comparison has chosen."""
+def notes(trained: Trained, comparison: Comparison | None) -> Iterator[str]:
+    """Yield findings that need no advice: factors that are all 0 by a penalty that a comparison has chosen, and columns
+    that may tell the label. comparison : of the run with the best constant, if there is one."""
+    if comparison and comparison.nearly_perfect and trained.plan.settings.table is not None:
+        yield (
+            f"hint: {comparison.metric} is nearly 0; if a column is known only with the label, such as the label under "
+            "another name, leave it out by --ignore"
+        )
     if trained.epochs and nothing_is_fitted(trained.plan.model) and (chosen := chosen_penalties(trained)):
         values = trained.plan.spec.values
         used = " and ".join(f"{OPTIONS[name].flag} {values[name]:g}" for name in chosen)

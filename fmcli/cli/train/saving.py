@@ -58,7 +58,7 @@ def save(
     took, memory = time.perf_counter() - events.begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
     events.progress.summary({**training, **facts})
-    for note in notes(trained):
+    for note in notes(trained, comparison):
         log.line(note)
     for warning in advice(trained):
         log.warning(warning)
