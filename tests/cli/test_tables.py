@@ -349,7 +349,12 @@ WRONG = {
     "the header once more": (
         b'a,b\r\nu,"x\ny"\r\na,b\r\nv,z\r\n',
         ("--label", "a"),
-        "t.csv:4:1: found 'a,b', expected a row; it is the header once more; delete this line",
+        "t.csv:4:1: found 'a,b', expected a row; it has the names of the columns; delete this line",
+    ),
+    "a header beside names": (
+        b"a,b\nu,x\nv,z\n",
+        ("--label", "a", "--columns", "a,b"),
+        "t.csv:1:1: found 'a,b', expected a row; it has the names of the columns; delete this line",
     ),
     "no rows": (b"a,b\n", ("--label", "a"), "t.csv: the table has a header, but no rows"),
     "nothing": (b"", ("--label", "a"), "t.csv: the table is empty"),

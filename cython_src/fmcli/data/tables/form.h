@@ -87,7 +87,7 @@ struct TableJoin {
 // How a table is read.
 struct TableForm {
     std::string delimiter, separator;  // of cells, and of the parts of a cell
-    std::string header;                // without its line break; empty if the table has none
+    std::string header;                // without its line break; of a table without one, the names of its columns
     bool quoting = false;              // cells may be in double quotes
     bool latin1 = false;               // bytes are characters of Latin-1; otherwise text is UTF-8
     bool training = false;             // each row needs a label

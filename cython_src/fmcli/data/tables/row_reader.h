@@ -261,7 +261,7 @@ class RowReader {
         fail(start, stop, std::to_string(cells_.size()) + " cells", std::move(complaint));
     }
 
-    // Whether a row is the header once more. In a table with one column, it may be a cell like any other.
+    // Whether a row is the header. In a table with one column, it may be a cell like any other.
     bool repeats_header(const char* start, const char* end) const {
         const size_t size = form_.header.size(), length = static_cast<size_t>(end - start);
         if (!size || cells_.size() == 1 || length <= size || length > size + 2) return false;
@@ -270,7 +270,7 @@ class RowReader {
 
     // Describes a row that is the header. A function of its own, as `fail_count`.
     __attribute__((noinline)) void fail_header(const char* start) {
-        fail(start, start + form_.header.size(), "a row", "it is the header once more; delete this line");
+        fail(start, start + form_.header.size(), "a row", "it has the names of the columns; delete this line");
     }
 
     // Reads the cells of a row up to the last cell, or to one that needs `read_cell`. Returns their number.

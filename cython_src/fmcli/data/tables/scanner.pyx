@@ -171,7 +171,7 @@ cdef class Scanner:
     apart : whether cells of different columns are never the same feature.
     group : (number of the column with the groups of rows, whether its cells are times, the expected cell for faults);
         groups are ordered by time, or as integers. None: rows have no groups.
-    head : kept for the caller; a row that repeats the text of the header is a fault.
+    head : kept for the caller; a row that is its header, or the names of its columns, is a fault.
     filled : gets, for each column of the head, the number of missing cells that only its mean replaces.
     unmatched : gets, for each joined column of the head, the number of rows without a row of the other table.
     decimal : the decimal mark of numbers in local notation; empty: numbers are plain.
@@ -200,7 +200,7 @@ cdef class Scanner:
             self.form.group, self.form.timed, expected = group
             self.form.expected_group = expected.encode()
         if head is not None:
-            self.form.header = head.text.rstrip(b"\r\n")
+            self.form.header = head.text.rstrip(b"\r\n") or delimiter.join(head.names).encode(errors="surrogateescape")
         for one in columns:
             if len(one.bins) != len(one.edges) + bool(one.edges):
                 raise ValueError("there is one more bin than edges")
