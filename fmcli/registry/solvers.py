@@ -136,7 +136,7 @@ _SOLVERS = (
         "Stochastic gradient descent.",
         "fmcli.solvers.stochastic.sgd:SGD",
         _SCHEDULE,
-        tries=_LARGER_STEPS | _MORE_FACTORS,
+        tries=_LARGER_STEPS | _WITHOUT_INTERACTIONS | _MORE_FACTORS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
     ),
     SolverEntry(
