@@ -310,15 +310,15 @@ def test_the_runs_of_a_quick_search_have_few_epochs_on_many_rows(rows, monkeypat
     assert quick_search(plan)[0].spec.values["epochs"] == 60
 
 
-def work_of(plan):
-    return plan.source.data.nnz * 2 + ENTRIES_A_PARAMETER * plan.model.parameter_count
+def work_of(plan, cost=1.0):
+    return round(cost * plan.source.data.nnz * 2) + ENTRIES_A_PARAMETER * plan.model.parameter_count
 
 
-def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
-    plan = planned(rows, "cd", epochs=100)
-    monkeypatch.setattr(budget, "MOST_WORK", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
-    assert epochs_of(plan) == 30
-    assert epochs_of(planned(rows, epochs=100)) == 60
+def test_solvers_and_kinds_take_longer_for_an_entry_and_not_for_a_parameter(rows, monkeypatch):
+    plan, other = planned(rows, "cd", epochs=100), planned(rows, model="poly2", epochs=100)
+    for one, cost in ((plan, SOLVERS["cd"].cost), (other, MODELS["poly2"].cost)):
+        monkeypatch.setattr(budget, "MOST_WORK", 30 * work_of(one, cost * one.spec.values.get("rank", 1) / 2))
+        assert epochs_of(one) == 30
 
 
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):

@@ -29,15 +29,15 @@ SHARE_OF_SWEEPS, MANY_VISITS, SHARE_OF_MANY = 1 / 6, 10**6, 1 / 15
 # take this much together; sparse rows may have more folds, because models overfit them within a few epochs, so that a
 # single fold chooses their number badly.
 MOST_WORK, WORK_OF_SPARSE = 10**8, 4 * 10**8
-# A parameter takes as long as this many entries: it is copied, or updated by few entries, where it waits for memory.
+# A parameter of any kind takes as long as this many entries of fm: it is copied, and waits for memory.
 ENTRIES_A_PARAMETER = 4
 
 
 def work(plan: Plan) -> int:
     """Return the work of an epoch, by which its time grows: visits of entries of a factor, and of parameters."""
-    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
     kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
-    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
+    cost = kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost
+    return round(cost * visits(plan)) + ENTRIES_A_PARAMETER * int(plan.model.parameter_count)
 
 
 def epochs_of(plan: Plan) -> int:
