@@ -175,7 +175,7 @@ bool exact_step(ptrdiff_t width, const double* r, const double* G, const double*
     constexpr double LEAST_SHARE = 1e-9;  // of a coordinate's curvature: less is rounding
     Double4 rows[4 * VECTORS][VECTORS] = {};  // of the system, on and above the diagonal, with zeros behind `width`
     const auto row = [&](ptrdiff_t f) { return reinterpret_cast<double*>(rows[f]); };
-    double inverse[4 * VECTORS];  // of the diagonal; 0 where the coordinates before determine one
+    double inverse[4 * VECTORS] = {};  // of the diagonal; 0 where the coordinates before determine one
     for (ptrdiff_t f = 0; f < width; ++f) {
         if (strength[f].l1 > 0) return false;
         for (ptrdiff_t g = f; g < width; ++g) row(f)[g] = G[f * width + g];
