@@ -302,7 +302,10 @@ MODES = (
         ONLY_NEW,
         {
             **dict.fromkeys(("model", "solver", "loss"), "all but the new features is as in the earlier model"),
-            **dict.fromkeys(("valid", "holdout", "refit"), "new features get a minimum, whose epochs nothing chooses"),
+            **dict.fromkeys(
+                ("valid", "holdout", "refit", "metrics", "patience", "fail_worse_than_constant"),
+                "new features get a minimum, whose epochs nothing chooses",
+            ),
             **dict.fromkeys(("keep_state", "no_keep_state"), "the state comes from the earlier model"),
             **dict.fromkeys(
                 ("user", "item", "count", "unseen_weight", "l2_power"), "pairs are as in the earlier model"

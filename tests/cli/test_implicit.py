@@ -460,7 +460,7 @@ def test_new_users_get_items_of_their_taste(run, tmp_path, rng, kind, joins):
     join = ("--join", "user=users.csv", "--join", f"film={films}") if joins else ()
     run.ok("train", *SHORT, "-m", kind, "--count", "n", *join, "--l2-power", "0", "-o", "m.fm", "log.csv")
     new = ("train", "-i", "m.fm", "--only-new", *join)
-    assert "without held-out pairs" in run.fails(2, *new, "--fail-worse-than-constant", "new.csv").stderr
+    assert "cannot be combined" in run.fails(2, *new, "--fail-worse-than-constant", "new.csv").stderr
     done = run.ok(*new, "-o", "grown.fm", "new.csv")
     assert "learning 12 new features from" in done.stderr
     assert "held-out" not in done.stderr

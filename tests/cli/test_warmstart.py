@@ -238,7 +238,8 @@ def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
     assert "n has seen all features of the rows: the model is as it was" in again.stderr
     assert (tmp_path / "n").read_bytes() == (tmp_path / "same").read_bytes()
     run.fails(2, "train", "--only-new", "-o", "x", "new.train")
-    run.fails(2, "train", "-i", "m", "--only-new", "-s", "cd", "-o", "x", "new.train")
+    for option in ("-s cd", "--patience 1", "-x mae", "--fail-worse-than-constant"):
+        run.fails(2, "train", "-i", "m", "--only-new", *option.split(), "-o", "x", "new.train")
 
 
 def test_another_schedule_drops_the_options_of_the_earlier_one(run, halves, tmp_path):

@@ -64,7 +64,7 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         OTHER_LOSS: choices.implicit and choices.loss and not draws_negatives(choices),
         ALL_PAIRS: choices.implicit and not draws_negatives(choices),
         DRAWING: draws_negatives(choices),
-        UNMEASURED: choices.implicit and (held.share == 0 or choices.only_new),
+        UNMEASURED: choices.implicit and held.share == 0,
         UPDATING: choices.init_model is not None and not choices.only_new,
         NO_HOLDOUT: held.share == 0,
         HOLDOUT_GROUP: held.column,
