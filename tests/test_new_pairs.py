@@ -21,7 +21,7 @@ def part(rng, id, others):
 
 
 class Log:
-    """Pairs of known users and items, and pairs with new ones: users 10 to 12, of which the last one has a new further
+    """Pairs of known users and items, and pairs with new ones: users 10 to 12; the last one has a new further
     feature, and items 30 and 31. User 12 and item 31 are in one pair."""
 
     def __init__(self):

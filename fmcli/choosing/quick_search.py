@@ -104,7 +104,7 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Leader, list
         return usual, search.found
 
 
-# A search may cost this work, about a second, or that of an epoch on all rows if that is more. If an epoch on all rows
+# A search may cost this work, about a second, or an epoch on all rows if its work is more. If an epoch on all rows
 # has more work than an epoch of a search may have, or takes long, its runs are on a part of the rows, which has at
 # least this many. The run of another solver may have as many epochs as this many trainings of the best one so far.
 MOST_WORK_OF_SEARCH, MOST_WORK_OF_EPOCH, LEAST_ROWS, TRAININGS_OF_SOLVER = 7 * 10**8, 10**7, 20_000, 2

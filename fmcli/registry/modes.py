@@ -238,7 +238,7 @@ MODES = (
     ),
     Mode(
         UNMEASURED,
-        dict.fromkeys(("metrics", "patience", "fail_worse_than_constant"), "figures are those of held-out pairs"),
+        dict.fromkeys(("metrics", "patience", "fail_worse_than_constant"), "figures come from held-out pairs"),
     ),
     Mode(ALL_PAIRS, {"checkpoint": "held-out pairs choose its options"}),
     Mode(

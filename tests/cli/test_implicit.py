@@ -556,7 +556,7 @@ def test_an_interrupted_run_on_drawn_pairs_continues(run, start, log, tmp_path):
 
 REFUSED = {
     "all pairs": ([*SIDES, "--loss", "bpr", "--unseen-weight", "1"], "drawn pairs stand for all others"),
-    "metric": ([*SIDES, "--holdout", "0", "-x", "recall@10"], "figures are those of held-out pairs"),
+    "metric": ([*SIDES, "--holdout", "0", "-x", "recall@10"], "figures come from held-out pairs"),
     "negatives": ([*SIDES, "--negatives", "3"], "--negatives needs --implicit with --loss bpr"),
     "solver of pairs": ([*SIDES, "--loss", "bpr", "-s", "cd"], "loss bpr compares pairs of rows"),
     "kind of pairs": ([*SIDES, "--loss", "bpr", "-m", "ffm"], "models linear, "),

@@ -52,7 +52,7 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
 
 
 def mean_word(mean: float, kind: str) -> str:
-    """Return the mean of a column as text: of times, the date that is so many days after the beginning of 1970."""
+    """Return the mean of a column as text: of times, the date that many days after the beginning of 1970."""
     from fmcli.data.tables.schema import TIME
 
     return str(date(1970, 1, 1) + timedelta(days=mean)) if kind == TIME else figure(mean)

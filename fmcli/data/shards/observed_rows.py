@@ -60,7 +60,7 @@ class Sides:
 
     contexts, items : the different parts of the pairs, in the order in which they occur first.
     context, item : int64 (pairs), the part of each pair on either side.
-    known : how many contexts and how many items are those of an earlier run, which come first; None: there is none.
+    known : how many contexts and how many items an earlier run had, which come first; None: there was none.
     """
 
     contexts: Dataset
@@ -178,12 +178,12 @@ class ObservedRows(TrainingRows):
 
     @cached_property
     def sides(self) -> Sides:
-        """The contexts and items of the training rows, after those of the earlier run."""
+        """The contexts and items of the training rows, after the earlier run's."""
         found = Sides.of(self.data, self.rows, self.of_items)
         return found if self.earlier is None else found.after(self.earlier)
 
     def seen(self) -> Seen:
-        """Return the pairs, also those of the earlier run."""
+        """Return the pairs, also the earlier run's."""
         each = [side for side in (self.earlier, self.sides) if side is not None]
         context, item = (np.concatenate([getattr(side, of) for side in each]) for of in ("context", "item"))
         return Seen.of(context, item, self.sides.contexts.rows)

@@ -206,7 +206,7 @@ def doubt_about_ids(rows: PairsInMemory, table: Schema | None) -> str | None:
 
 
 def pairs_in_words(rows: PairsInMemory, *, divided: bool) -> str:
-    """Describe observed pairs, of which some are held out if they are `divided`."""
+    """Describe observed pairs; if they are `divided`, some are held out."""
     sides = rows.sides
     every = sides.contexts.rows * sides.items.rows
     order = "; each user's are in one order of items, so held-out pairs are random, not last"
