@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts
+from fmcli.cli.train.tries import words_of
 from fmcli.data.shards.observed_rows import AllPairsTerms
 from fmcli.data.text.faults import BadLines
 from fmcli.drawing.curves import Curve, Figure
@@ -345,7 +345,7 @@ def tried(path: str, events: Sequence[Event]) -> str:
     """Return the values that a quick search tried as a table, in their order."""
     rows = [
         {
-            "tried": flags(one["options"]),
+            "tried": words_of(one["options"]),
             one["metric"]: one["found"],
             "against": one["before"],
             "": "used" if one["chosen"] else "",
@@ -365,14 +365,5 @@ def trials(path: str, events: Sequence[Event]) -> str:
     rows: list[Row] = []
     for one in order[:MOST_TRIALS]:
         kind = {name: one[name] for name in ("trial", "model", "solver")}
-        rows.append({**kind, "options": flags(one["options"]) or "defaults", one["metric"]: one["value"]})
+        rows.append({**kind, "options": words_of(one["options"]) or "defaults", one["metric"]: one["value"]})
     return titled(f"Trials of {PurePath(path).stem}", table(rows))
-
-
-def flags(options: Mapping[str, Any]) -> str:
-    """Return options as on the command line; lists of texts are names of columns."""
-    words = []
-    for name, value in options.items():
-        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        words.append(with_flag(name, tuple(value) if names else value))
-    return " ".join(words)
