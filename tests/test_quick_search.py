@@ -256,7 +256,7 @@ def test_a_part_of_the_rows_has_columns_only_for_its_own_features(rng, monkeypat
     ids, rare = rng.integers(2, size=1_000), rng.integers(3, features, size=1_000)
     samples = [{(a, a): 1.0, (b, 2): 1.0} for a, b in zip(ids.tolist(), rare.tolist(), strict=True)]
     rows = dataset(samples, features, rng.normal(size=1_000) + ids)
-    settings = {"valid": rows.take(np.arange(100, dtype=np.int32))} if valid else {}
+    settings = {"valid": rows.take(np.arange(500, 600, dtype=np.int32))} if valid else {}
     plan = planned(rows, solver, settings, "linear", epochs=4)
     part = thinned(plan, 8)
     monkeypatch.setattr(plans, "compacted", lambda plan: plan)
@@ -265,6 +265,15 @@ def test_a_part_of_the_rows_has_columns_only_for_its_own_features(rng, monkeypat
     assert 8 * part.model.features < usual.model.features == features
     narrow, wide = ([epoch.valid["rmse"] for epoch in job.train(one).epochs] for one in (part, usual))
     assert narrow == (pytest.approx(wide, rel=0.1) if solver == "mcmc" else wide)  # draws are for each column
+
+
+def test_the_work_of_a_part_counts_its_own_rows_and_held_out_rows(rows):
+    plan = planned(rows)
+    part = thinned(plan, 5)
+    assert part.source.data is plan.source.data  # no columns are left out
+    assert part.source.all_rows == part.source.count + part.validation.count < plan.source.all_rows / 2
+    parameters = ENTRIES_A_PARAMETER * plan.model.parameter_count
+    assert budget.work(part) - parameters == 2 * part.source.all_nonzeros < (budget.work(plan) - parameters) / 2
 
 
 def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path):
