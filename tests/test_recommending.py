@@ -16,10 +16,10 @@ from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend import recommender as recommender_module
-from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores
+from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores, pair_scores
 from fmcli.scoring.recommend.lines import RecommendationText
 from fmcli.scoring.recommend.named import NamedRows
-from fmcli.scoring.recommend.rankings import above_each, above_single, near, of_scorer
+from fmcli.scoring.recommend.rankings import above_each, above_single, near
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 from reference.kinds import KINDS
@@ -118,7 +118,8 @@ def test_fast_scores_are_as_near_as_they_say(name, options, rng):
 class Rounded:
     """Fast scores that are wrong by up to 3/16, apart from an amount for each context; many are equal."""
 
-    def __init__(self, score, rng):
+    def __init__(self, score, exact, rng):
+        self.exact = exact
         noisy = score + rng.uniform(-1 / 16, 1 / 16, score.shape)
         self.fast = (np.round(4 * noisy) / 4 + np.arange(len(score))[:, None]).astype(np.float32)
 
@@ -136,9 +137,9 @@ def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
     others = kept & ~labeled
     kept |= labeled
     label = np.where(labeled, rng.integers(0, 4, score.shape), -np.inf)
-    exact_scores = of_scorer(scorer, dataset(items, FEATURES))[1]
+    exact = pair_scores(scorer, dataset(items, FEATURES))[0].exact
     none_last = np.zeros(len(items), dtype=bool)
-    found = near(Rounded(score, rng), exact_scores, dataset(contexts, FEATURES), labeled, others, none_last)
+    found = near(Rounded(score, exact, rng), dataset(contexts, FEATURES), labeled, others, none_last)
     assert len(contexts) < labeled.sum() < len(found.score) < kept.sum()
     count = kept.sum(axis=1) - np.bincount(found.context)
     others, relevance = Others(count, found.ahead), Relevance(1.0)

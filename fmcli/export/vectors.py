@@ -29,9 +29,7 @@ def vectors(scorer: Scorer) -> tuple[Vectors, Vectors]:
     if scorer.known is None:
         raise UsageError(f"{scorer.path} does not know its users and items, as models of {called('implicit')} do")
     users, items = scorer.known.users, scorer.known.items
-    of_items = np.zeros(scorer.model.features, dtype=np.bool_)
-    of_items[items.index] = True
-    scores = FactorScores(scorer, items, of_items)
+    scores = FactorScores(scorer, items)
     item, user = scores.of(()).parts[0].T, scores.vectors(users, (), second=False).parts[0]
     used = np.append(np.flatnonzero(item[:, :-1].any(axis=0) & user[:, :-1].any(axis=0)), item.shape[1] - 1)
     return item[:, used], user[:, used]

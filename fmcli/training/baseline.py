@@ -69,7 +69,7 @@ class MostPopular(Baseline):
 
     def measure(self, validation: Validation) -> dict[str, float]:
         assert isinstance(validation, RankedPairs)
-        return validation.figures(None)
+        return validation.of_popularity()
 
 
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:

@@ -48,6 +48,10 @@ class Seen(NamedTuple):
         """The number of contexts."""
         return len(self.begins) - 1
 
+    def of_contexts(self, begin: int, end: int) -> Seen:
+        """Return the pairs of the contexts begin:end."""
+        return Seen(self.begins[begin : end + 1], self.items)
+
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the context and the item of each pair."""
         items = self.items[int(self.begins[0]) : int(self.begins[-1])]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import Scaling
-from fmcli.data.united import united
+from fmcli.data.united import Rows, united
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
@@ -63,19 +64,31 @@ def scored(scorer: Scorer, pairs: Dataset) -> ScoredPairs:
     return ScoredPairs((score if link.number is None else link.number(score))[:, 0], score)
 
 
-class PairScores(Protocol):
-    """The scores of all pairs of some contexts and all items, with an error bound."""
+class PairScores(ABC):
+    """The scores of pairs of some contexts and all items."""
 
+    @abstractmethod
     def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
         """Yield blocks of items: the number of the first item; (contexts, n) the scores of its n items, up to a
         constant per context; and (contexts) error bounds. The scores may be overwritten later."""
 
+    @abstractmethod
+    def exact(self, contexts: Dataset, one: Rows, other: Rows) -> Floats:
+        """Return the scores that order pairs of the context one[i] and the item other[i]."""
 
-class PairwiseScores:
-    """Scores of the pairs, one by one."""
+
+class ModelScores(PairScores):
+    """The scores of pairs by a model."""
 
     def __init__(self, scorer: Scorer, items: Dataset) -> None:
         self.scorer, self.items = scorer, items
+
+    def exact(self, contexts: Dataset, one: Rows, other: Rows) -> Floats:
+        return scored(self.scorer, united(contexts, self.items, one, other)).order
+
+
+class PairwiseScores(ModelScores):
+    """Scores of the pairs, one by one."""
 
     def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
         step = max(1, PAIRS_AT_ONCE // max(contexts.rows, 1))
@@ -103,16 +116,12 @@ class Vectors:
     squares: Singles
 
 
-class FactorScores:
+class FactorScores(ModelScores):
     """Scores as inner products of vectors of contexts and of items, by the split of the model (fmcli.models.split).
+    Raises UsageError for a model whose scores are not such products."""
 
-    of_items : bool (columns), the features of items.
-
-    Raises UsageError for a model whose scores are not such products.
-    """
-
-    def __init__(self, scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> None:
-        self.scorer, self.items, self.of_items = scorer, items, of_items
+    def __init__(self, scorer: Scorer, items: Dataset) -> None:
+        super().__init__(scorer, items)
         splits = scorer.splits()
         if any(isinstance(terms, TablePairs) for terms in splits[0].terms):
             raise UsageError("its pairs of features have a weight each, and no factors")
@@ -201,7 +210,8 @@ class FactorScores:
         scale = self.scorer.transform.scale
         if scale is None or scale.centers is None:
             return data if scale is None else scale.of(data)
-        mine = self.of_items if second else ~self.of_items
+        of_items = self.items.seen()
+        mine = of_items if second else ~of_items
         return Scaling(scale.divisors, np.where(mine, scale.centers, np.float32(0))).of(data)
 
     def squares(self, unscaled: Dataset, scaled: Dataset) -> Singles:
@@ -259,17 +269,14 @@ class FactorScores:
         return total
 
 
-def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> tuple[PairScores, str]:
-    """Return the scores of pairs with items, by products if the model allows them, else pair by pair with the reason.
-
-    of_items : bool (columns), the features of items.
-    """
+def pair_scores(scorer: Scorer, items: Dataset) -> tuple[PairScores, str]:
+    """Return the scores of pairs with items, by products if the model allows them, else pair by pair with the
+    reason."""
     if len(scorer.draws) > 1 and not scorer.averages_scores:
-        return PairwiseScores(
-            scorer, items
-        ), "its prediction is a mean over draws, which products of factors do not give"
+        reason = "its prediction is a mean over draws, which products of factors do not give"
+        return PairwiseScores(scorer, items), reason
     try:
-        return FactorScores(scorer, items, of_items), ""
+        return FactorScores(scorer, items), ""
     except UsageError as error:
         return PairwiseScores(scorer, items), str(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from fmcli.data.text.chunks import Columns, score_chunks
 from fmcli.data.text.formats import RowGroups, Stream
 from fmcli.data.text.pieces import TextRows, add_ids, concatenated
 from fmcli.data.text.sources import name_of
-from fmcli.data.united import united
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
@@ -29,7 +28,7 @@ from fmcli.scoring.lists import Lists, Popularity, list_metric
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
-from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored
+from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores
 from fmcli.scoring.recommend.known import known_popularity, known_seen
 from fmcli.scoring.recommend.recommender import Recommender
 from fmcli.scoring.scorer import Scorer
@@ -70,7 +69,7 @@ class Rankings:
     unknown : how many of them rank last, because the model knows none of their features.
     seen : the number of pairs that were left out.
     unmatched : the inputs of seen rows that contain no known pair of a user and an item.
-    reason : why all pairs were scored one by one; empty: they were not.
+    reason : with the scores of a model, why all pairs were scored one by one; empty: they were not.
     """
 
     figures: dict[str, float]
@@ -79,8 +78,8 @@ class Rankings:
     items: int
     unknown: int
     seen: int
-    unmatched: list[str]
-    reason: str
+    unmatched: Sequence[str]
+    reason: str = ""
 
 
 class SeenRows(NamedTuple):
@@ -197,10 +196,11 @@ class UserItemPairs(NamedTuple):
     contexts : a row per user, with the columns of the model.
     items : all items, with the columns of the model.
     user, item, label : (pairs) the labeled pairs, each once.
-    seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
+    seen : the pairs that are left out.
+    last : bool (items), which items rank last, because the model knows none of their features. `recommend` leaves these
+        out, but a relevant one among them is a miss.
     popularity : of the items in the seen pairs of all users; None: no pairs were seen.
-    last : bool (items), which items rank last, because the model knows none of their features; None: none of them.
-        `recommend` leaves these out, but a relevant one among them is a miss.
+    unmatched : as in Rankings.
     """
 
     contexts: Dataset
@@ -208,13 +208,14 @@ class UserItemPairs(NamedTuple):
     user: Numbers
     item: Numbers
     label: Floats
-    seen: dict[str, Numbers]
+    seen: Seen
+    last: NDArray[np.bool_]
     popularity: Popularity | None = None
-    last: NDArray[np.bool_] | None = None
+    unmatched: Sequence[str] = ()
 
     def left_out(self) -> Seen:
         """Return the seen pairs that are not labeled."""
-        user, item = np.concatenate([np.empty((2, 0), dtype=np.int64), *self.seen.values()], axis=1)
+        user, item = self.seen.pairs()
         labeled = np.isin(user * self.items.rows + item, self.user * self.items.rows + self.item)
         return Seen.of(user[~labeled], item[~labeled], self.contexts.rows)
 
@@ -222,8 +223,7 @@ class UserItemPairs(NamedTuple):
 def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     """Split rows into users and items. The item is the one with the row's item features; the user is the rest of the
     row, or the group. Raises BadInputError for a row without an item, and for equal items."""
-    of_items = np.zeros(read.labeled.features, dtype=np.bool_)
-    of_items[read.items.index] = True
+    of_items = read.items.seen()
     known = hashes(read.items, of_items)
     if len(np.unique(known)) < len(known):
         raise BadInputError(
@@ -242,7 +242,8 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
         return hashes(data, of_users & kept) if data.group is None else data.group
 
     _, first, user = np.unique(users(read.labeled, np.ones_like(of_items)), return_index=True, return_inverse=True)
-    each_user, seen, of_all = read.labeled.take(first.astype(np.int32)), {}, list[NDArray[np.generic]]()
+    each_user, unmatched = read.labeled.take(first.astype(np.int32)), []
+    seen, of_all = [np.empty((2, 0), dtype=np.int64)], []
     for one in read.seen:
         kept = ~read.features_of(one.lacks)
         sides = []
@@ -258,17 +259,24 @@ def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
                 )
             sides.append(places_in(side, others))
         pairs = np.stack(sides)
-        seen[one.path] = pairs[:, (pairs >= 0).all(axis=0)]
+        seen.append(pairs[:, (pairs >= 0).all(axis=0)])
+        unmatched += [] if seen[-1].size else [name_of(one.path)]
         of_all.append(np.stack([users(one.rows, kept).astype(np.uint64), pairs[1].astype(np.uint64)]))
-    label = read.scorer.labels.encode(read.labeled.label)
+    scorer = read.scorer
+    label = scorer.labels.encode(read.labeled.label)
     # If a pair has several labels, the largest counts.
     order = np.lexsort((-label, item, user))
     user, item, label = user[order], item[order], label[order]
     once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
-    in_columns = read.scorer.transform.in_columns
-    contexts = in_columns(each_user.only(~of_items))
-    popularity = popularity_of(np.concatenate(of_all, axis=1), read.items.rows) if of_all else None
-    return UserItemPairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen, popularity)
+    contexts, items = map(scorer.transform.in_columns, (each_user.only(~of_items), read.items))
+    labeled = contexts, items, user[once], item[once], label[once]
+    last = (np.diff(items.indptr) == 0) & (scorer.known is not None)
+    if not of_all and (known_pairs := known_seen(scorer, contexts, items)) is not None:
+        return UserItemPairs(*labeled, known_pairs, last, known_popularity(scorer, items))
+    seen_users, seen_items = np.concatenate(seen, axis=1)
+    left_out = Seen.of(seen_users, seen_items, contexts.rows)
+    popularity = popularity_of(np.concatenate(of_all, axis=1), items.rows) if of_all else None
+    return UserItemPairs(*labeled, left_out, last, popularity, unmatched)
 
 
 def popularity_of(pairs: NDArray[np.uint64], items: int) -> Popularity:
@@ -276,10 +284,6 @@ def popularity_of(pairs: NDArray[np.uint64], items: int) -> Popularity:
     different = np.unique(pairs, axis=1)
     known = different[1] < items
     return Popularity(np.bincount(different[1, known].astype(np.int64), minlength=items), len(np.unique(pairs[0])))
-
-
-# Returns the scores that rank pairs, given contexts, and the numbers of the context and the item of each pair.
-ExactScores = Callable[[Dataset, NDArray[np.int32], NDArray[np.int32]], Floats]
 
 
 class Near(NamedTuple):
@@ -333,7 +337,6 @@ def above_each(
 
 def near(
     scores: PairScores,
-    exact_scores: ExactScores,
     contexts: Dataset,
     labeled: NDArray[np.bool_],
     others: NDArray[np.bool_],
@@ -353,7 +356,7 @@ def near(
         fast, labeled, exact, others, 2 * error
     )
     context, item = np.divmod(np.flatnonzero(exact), exact.shape[1])  # faster than np.nonzero
-    score = np.where(last[item], LEAST, exact_scores(contexts, context.astype(np.int32), item.astype(np.int32)))
+    score = np.where(last[item], LEAST, scores.exact(contexts, context.astype(np.int32), item.astype(np.int32)))
     if single:
         below = score <= score[labeled[exact]][context]
         return Near(context, item, score, np.where(below, np.array(above)[context], 0))
@@ -389,18 +392,12 @@ def rankings(
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
     read = ReadRows(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
-    known = None if inputs.seen else known_seen(scorer, pairs.contexts, pairs.items)
-    if known is not None and len(known.items):
-        pairs = pairs._replace(seen={scorer.path: np.stack(known.pairs())})
-    if not inputs.seen:
-        pairs = pairs._replace(popularity=known_popularity(scorer, pairs.items))
-    if scorer.known is not None:
-        pairs = pairs._replace(last=np.diff(pairs.items.indptr) == 0)
     of_lists = list_figures(names, pairs, scorer, threads)
     of_groups = [name for name in names if name not in of_lists]
-    found = ranked(of_groups, pairs, scorer, relevance=relevance, threads=threads)
+    scores, reason = pair_scores(scorer, pairs.items)
+    found = ranked(of_groups, pairs, scores, relevance=relevance, threads=threads)
     figures = found.figures | of_lists
-    return replace(found, figures={name: figures[name] for name in names})
+    return replace(found, figures={name: figures[name] for name in names}, reason=reason)
 
 
 def list_figures(names: Sequence[str], pairs: UserItemPairs, scorer: Scorer, threads: int) -> dict[str, float]:
@@ -422,31 +419,11 @@ def list_figures(names: Sequence[str], pairs: UserItemPairs, scorer: Scorer, thr
 
 
 def ranked(
-    names: Sequence[str],
-    pairs: UserItemPairs,
-    scorer: Scorer | None,
-    popularity: Floats | None = None,
-    *,
-    relevance: Relevance,
-    threads: int,
+    names: Sequence[str], pairs: UserItemPairs, scores: PairScores, *, relevance: Relevance, threads: int
 ) -> Rankings:
-    """Return group metrics of labeled pairs, as `rankings` does.
-
-    scorer : what scores pairs; None: the score of an item is its `popularity`, whoever the user is.
-    """
+    """Return group metrics of labeled pairs by these scores, as `rankings` does."""
     users, items = pairs.contexts.rows, pairs.items.rows
-    scores: PairScores
-    exact_scores: ExactScores
-    last = np.zeros(items, dtype=np.bool_)
-    if scorer is None:
-        assert popularity is not None
-        scores, exact_scores, reason = PopularScores(popularity), lambda contexts, one, other: popularity[other], ""
-    else:
-        scores, exact_scores, reason = of_scorer(scorer, pairs.items)
-        last = last if pairs.last is None else pairs.last
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
-    seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
-    seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
     metrics = [metric_of(name) for name in names]
     step = max(1, FAST_PAIRS // items)
 
@@ -455,12 +432,11 @@ def ranked(
         count = stop - start
         contexts = pairs.contexts.take(np.arange(start, stop, dtype=np.int32))
         labeled, known = np.zeros((2, count, items), dtype=np.bool_)
-        some = slice(*np.searchsorted(seen_users, [start, stop]))
-        known[seen_users[some] - start, seen_items[some]] = True
+        known[pairs.seen.of_contexts(start, stop).pairs()] = True
         mine = slice(begins[start], begins[stop])
         labeled[pairs.user[mine] - start, pairs.item[mine]] = True
         rest = ~(known | labeled)
-        found = near(scores, exact_scores, contexts, labeled, rest, last)
+        found = near(scores, contexts, labeled, rest, pairs.last)
         label, is_labeled = np.full(len(found.score), -np.inf), labeled[found.context, found.item]
         label[is_labeled] = pairs.label[mine]
         beside = np.bincount(found.context[~is_labeled], minlength=count)
@@ -473,23 +449,4 @@ def ranked(
     found, without, left_out = zip(*blocks, strict=True)
     each = (OfGroups.concatenated(several) for several in zip(*found, strict=True))
     figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
-    unmatched = [name_of(path) for path, found in pairs.seen.items() if not found.size]
-    return Rankings(figures, users, sum(without), items, int(last.sum()), sum(left_out), unmatched, reason)
-
-
-def of_scorer(scorer: Scorer, items: Dataset) -> tuple[PairScores, ExactScores, str]:
-    """Return the scores of pairs by a model, with the reason if they are not products."""
-    of_items = np.zeros(scorer.model.features, dtype=np.bool_)
-    of_items[items.index] = True
-    scores, reason = pair_scores(scorer, items, of_items)
-    return scores, lambda contexts, one, other: scored(scorer, united(contexts, items, one, other)).order, reason
-
-
-class PopularScores:
-    """The scores of pairs by the popularity (items) of the item."""
-
-    def __init__(self, popularity: Floats) -> None:
-        self.popularity = popularity.astype(np.float32)
-
-    def each(self, contexts: Dataset) -> Iterator[tuple[int, NDArray[np.float32], Floats]]:
-        yield 0, np.broadcast_to(self.popularity, (contexts.rows, len(self.popularity))), np.zeros(contexts.rows)
+    return Rankings(figures, users, sum(without), items, int(pairs.last.sum()), sum(left_out), pairs.unmatched)

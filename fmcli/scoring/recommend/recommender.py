@@ -104,14 +104,13 @@ class Recommender:
             )
         self.scorer, self.items, self.top = scorer, items, top
         self.output: OutputType = scorer.default_output()
-        self.of_items = np.zeros(scorer.model.features, dtype=np.bool_)
-        self.of_items[items.index] = True
+        self.of_items = items.seen()
         self.equal = Equal(items)
         # Without a feature that the model knows, an item has the score of an average one, which is higher than the
         # scores of most items if these were learned from all pairs. Other models may rate it.
         unknown = np.flatnonzero(np.diff(items.indptr) == 0)
         self.unknown, self._left_out = 0 if scorer.known is None else len(unknown), self.equal.kind[unknown[:1]]
-        self.scores, self.reason = pair_scores(scorer, items.take(self.equal.rows), self.of_items)
+        self.scores, self.reason = pair_scores(scorer, items.take(self.equal.rows))
 
     def shared(self, contexts: Dataset) -> tuple[int, int] | None:
         """Return the first row of contexts with a feature of the items, and the feature's column; None: there is
@@ -214,7 +213,7 @@ class Recommender:
 
         def work(start: int) -> tuple[int, Recommended]:
             stop = min(start + step, contexts.rows)
-            of_block = None if seen is None else Seen(seen.begins[start : stop + 1], seen.items)
+            of_block = None if seen is None else seen.of_contexts(start, stop)
             return start, self.find(contexts.take(np.arange(start, stop, dtype=np.int32)), of_block)
 
         yield from in_turn(work, blocks(), threads)
