@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,8 @@ FORBIDDEN = re.compile(r"[\s:%]|^#|^[-+.\deE]*[,;](?=[,;]*(?:[-+.\d]|$))")
 CODED = re.compile(r"[\s:%#,;]")
 CODES = {f"%{ord(character):02X}": character for character in " :%#,;"}
 
+# The text for undefined figures.
+NOTHING = "-"
 # The longest quotation from a file in a message.
 LONGEST_QUOTE = 40
 # The usual words for missing values, in lower case.
@@ -36,6 +39,22 @@ def figure(value: float, digits: int = 4) -> str:
     """Return a measured number with four significant digits: "0.9020", "1235", "12,346", "1.200e-05"."""
     text = f"{value:#.{digits}g}" if value else "0"
     return (f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text).removesuffix(".")
+
+
+def in_cell(value: object, *, exact: bool = False, grouped: bool = False) -> str:
+    """Return a figure as text, "-" if it is undefined. exact : with all digits; grouped : thousands are separated."""
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}" if grouped else str(value)
+        case float():
+            return NOTHING if math.isnan(value) else number(value) if exact else figure(value)
+        case list() | tuple():
+            return " ".join(in_cell(item, exact=exact) for item in value)
+    return str(value)
 
 
 def plain_figure(value: float) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fmcli.errors import BadInputError, TransferError, UsageError
 from fmcli.prepare import keyed
 from fmcli.prepare.keyed import Source
-from fmcli.prepare.rules import ByGroup, ByTime, LastOf, cuts, mixed
+from fmcli.prepare.rules import ByGroup, ByTime, LastOf, cuts, in_random_order
 from fmcli.prepare.split import split, split_by
 from fmcli.prepare.written import Written
 
@@ -210,8 +210,8 @@ def test_a_file_that_grows_is_an_error(tmp_path, monkeypatch):
 
 def test_groups_that_differ_have_different_random_numbers():
     groups = np.concatenate([np.arange(-500, 500), np.random.default_rng(0).integers(-(2**63), 2**63 - 1, 1000)])
-    assert len(np.unique(mixed(groups, 3))) == len(np.unique(groups))
-    assert not np.array_equal(np.argsort(mixed(groups, 3)), np.argsort(mixed(groups, 4)))
+    assert len(np.unique(in_random_order(groups, 3))) == len(np.unique(groups))
+    assert not np.array_equal(np.argsort(in_random_order(groups, 3)), np.argsort(in_random_order(groups, 4)))
 
 
 def test_only_groups_with_earlier_rows_can_be_split(tmp_path):

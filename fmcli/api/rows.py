@@ -334,10 +334,9 @@ def with_decay(read: Data, rows: Any, form: RowForm, choices: Choices) -> Data:
     inputs = inputs_of(rows, replace(form, schema=read.schema))
     refuse(inputs is None, WITHOUT_TIMES)
     assert inputs is not None
-    ages = ages_of(choices, inputs[0], LOG.info, warn)
-    assert ages is not None
-    assert ages.weight is not None
-    return Data._of(multiplied(read.dataset, ages.weight), read.names, read.format, read.schema)
+    weight = ages_of(choices, inputs[0], LOG.info, warn).weight
+    assert weight is not None
+    return Data._of(multiplied(read.dataset, weight), read.names, read.format, read.schema)
 
 
 def warn(text: str) -> None:

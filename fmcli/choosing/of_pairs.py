@@ -27,30 +27,23 @@ def with_pair_options(plan: Plan) -> tuple[Plan, list[TriedValue]]:
     open_to = {WEIGHT: not source.terms.is_given, FACTORS: terms_of(plan)["_v"] and is_free(plan.spec, FACTORS)}
     if not plan.settings.quick_search or plan.spec.values["epochs"] <= 1 or not any(open_to.values()):
         return plan, []
-    best, value, found, taken = plan, reached(plan), list[TriedValue](), set[str]()
+    best, value, found = plan, reached(plan), list[TriedValue]()
+    usual = {WEIGHT: source.terms.unseen_weight, FACTORS: plan.spec.values.get(FACTORS, 0.0)}
+    taken = dict(usual)
     for option, path in PATHS:
-        if option in taken or not open_to[option]:
+        if taken[option] != usual[option] or not open_to[option]:
             continue
         for factor in path:
-            usual = value_of(best, option)
-            other = changed(best, option, factor * usual)
+            tried = {option: factor * taken[option]}
+            other = changed(best, option, tried[option])
             now = reached(other)
             chosen = now is not None and (value is None or validation.better(now, value))
-            tried = {option: value_of(other, option)}
-            found.append(TriedValue(tried, usual, validation.chooser, now, value, chosen, folds=1))
+            found.append(TriedValue(tried, taken[option], validation.chooser, now, value, chosen, folds=1))
             if not chosen:
                 break
             best, value = other, now
-            taken.add(option)
+            taken |= tried
     return untrained(best), found
-
-
-def value_of(plan: Plan, option: str) -> float:
-    """Return the value of an option."""
-    if option == WEIGHT:
-        assert isinstance(plan.source, ObservedRows)
-        return plan.source.terms.unseen_weight
-    return float(plan.spec.values[option])
 
 
 def changed(plan: Plan, option: str, value: float) -> Plan:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fmcli.cli.layout import FEWEST_COLUMNS, columns_of_tables, wrapped
-from fmcli.text import figure, number, printable, readable
+from fmcli.text import in_cell, printable, readable
 
 # The figures of a section: values by name, or the rows of a table, which all have the same names.
 Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 GAP = "  "
-# The text for undefined values.
-NOTHING = "-"
 # Figures that are identifiers, so all their digits are written.
 EXACT = ("label", "labels", "class")
 # Figures that are names of features, which are shown as they are in a table.
@@ -24,19 +21,8 @@ FEATURES = ("feature", "other")
 
 def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
     """Return the value of a figure as text; `grouped` separates thousands."""
-    match value:
-        case None:
-            return NOTHING
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}" if grouped else str(value)
-        case float():
-            exact = number(value) if name in EXACT else figure(value)
-            return NOTHING if math.isnan(value) else exact
-        case list() | tuple():
-            return " ".join(cell(item, name) for item in value)
-    return printable(readable(value) if name in FEATURES else str(value))
+    text = in_cell(value, exact=name in EXACT, grouped=grouped)
+    return printable(readable(text) if name in FEATURES else text)
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import values_of
 
 Groups = NDArray[np.int32]
 
@@ -67,11 +68,10 @@ def without_fields(data: Dataset) -> Dataset:
     if first.all():
         return data.changed(field=None)
     places = np.flatnonzero(first)
-    values = np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value
     return Dataset(
         np.concatenate([[0], np.cumsum(first)])[data.indptr].astype(np.int64),
         data.index[places],
-        np.add.reduceat(values, places),
+        np.add.reduceat(values_of(data), places),
         data.label,
         data.features,
         weight=data.weight,

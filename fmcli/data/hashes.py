@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.mixing import mixed
 from fmcli.data.dataset import Dataset
-
-# The constants of splitmix64, which hashes entries.
-STEP, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-
-FIELD = 1 << 32  # moves a field above the column in the hashed number
 
 Hashes = NDArray[np.uint64]
 
-
+FIELD = 1 << 32  # moves a field above the column in the hashed number
 # Entries that are hashed at a time: temporary numbers take some 50 bytes for each.
 ENTRIES_AT_ONCE = 1 << 18
 
@@ -38,20 +34,12 @@ def _hashes(data: Dataset, kept: NDArray[np.bool_] | None, begin: int, end: int)
     index = data.index[entries]
     value = np.ones(len(index), dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value[entries])
     field = 0 if data.field is None else data.field[entries].astype(np.int64)
-    mixed = mix((index.astype(np.int64) + field * FIELD).view(np.uint64))
-    mixed = mix(mixed ^ value.view(np.uint32).astype(np.uint64))
+    of_entry = mixed((index.astype(np.int64) + field * FIELD).view(np.uint64))
+    of_entry = mixed(of_entry ^ value.view(np.uint32).astype(np.uint64))
     if kept is not None:
-        mixed[~kept[index]] = 0
-    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        of_entry[~kept[index]] = 0
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(of_entry, dtype=np.uint64)])
     return np.asarray(sums[indptr[1:] - indptr[0]] - sums[indptr[:-1] - indptr[0]])
-
-
-def mix(numbers: Hashes) -> Hashes:
-    """Return hashes of numbers."""
-    numbers = numbers + STEP
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * FIRST
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * SECOND
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
 
 
 def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:

@@ -17,13 +17,12 @@ from typing import Any
 
 import fmcli
 from fmcli.drawing.curves import Figure, label, svg
-from fmcli.text import figure, readable
+from fmcli.text import in_cell, readable
 
 # The beginning of every page, by which its file is known.
 BEGIN = "<!doctype html><!-- fmcli report -->"
 # The columns with names of features, and the column of numbers whose bars show their sign.
 FEATURES, SIGNED = ("feature", "other", "part"), "adds"
-NOTHING = "-"
 
 
 class HtmlPage:
@@ -99,18 +98,8 @@ def rounded(values: Iterable[float | None]) -> list[float | None]:
 
 def cell(value: Any) -> str:
     """Return a value as text."""
-    match value:
-        case None:
-            return NOTHING
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return figure(value) if math.isfinite(value) else NOTHING
-        case list() | tuple():
-            return label(" ".join(map(str, value)))
-    return label(str(value))
+    finite = None if isinstance(value, float) and not math.isfinite(value) else value
+    return label(in_cell(finite, grouped=True))
 
 
 def table(rows: Sequence[Mapping[str, Any]], kind: str = "sortable", bar: str = "") -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import values_of
 from fmcli.errors import UsageError, called
 from fmcli.export.in_unit import in_unit
 from fmcli.losses.links import Floats
@@ -54,7 +55,6 @@ def factors_of(scorer: Scorer, rows: Dataset) -> Floats:
             "single draw, and an array V of factors by feature, as fm has"
         )
     rows = transform.valued(rows)
-    value = np.ones(rows.nnz, dtype=np.float32) if rows.value is None else rows.value
-    matrix = csr_array((value, rows.index, rows.indptr), shape=(rows.rows, rows.features))
+    matrix = csr_array((values_of(rows), rows.index, rows.indptr), shape=(rows.rows, rows.features))
     found = in_unit(model.exported(), scorer.labels.unit, dict(scorer.meta["options"]))["V"]
     return np.hstack([matrix @ each.astype(np.float64) for each in found])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import rows_of_entries
 from fmcli.data.tables.schema import Schema
 from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
@@ -70,7 +71,7 @@ class Shares:
         size = len(self.of_features)
         self.counts += np.bincount(data.index, minlength=size)
         fields = self.fields.of(data)
-        row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+        row = rows_of_entries(data)
         for share in found.share.T:
             self.of_features += np.bincount(data.index, weights=np.abs(share), minlength=size)
             if fields is None:
@@ -167,7 +168,7 @@ def losses_by_permutation(
 
 def permuted(data: Dataset, moves: NDArray[np.bool_], target: NDArray[np.int64]) -> Dataset:
     """Return rows with the chosen entries moved: entries of row i move to row target[i]."""
-    row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    row = rows_of_entries(data)
     row = np.where(moves, target[row], row)
     fields = () if data.field is None else (data.field,)
     order = np.lexsort((*fields, data.index, row))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.entries import rows_of_entries
 from fmcli.inspect.importance import NO_FIELD, Fields
 from fmcli.inspect.inspection import Row
 from fmcli.inspect.labeled import ScoredRows
@@ -49,7 +50,7 @@ def slices(rows: ScoredRows) -> list[Row]:
 def each_slice(rows: ScoredRows) -> Iterator[tuple[str, str, Numbers]]:
     """Yield the column, the name and the numbers of the rows of each slice with enough rows."""
     data, scorer = rows.data, rows.scorer
-    fields, row = Fields(scorer), np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    fields, row = Fields(scorer), rows_of_entries(data)
     of_entry = fields.of(data)
     table = scorer.transform.table
     times = np.bincount(data.index, minlength=scorer.model.features)

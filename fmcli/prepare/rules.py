@@ -14,14 +14,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.mixing import WEYL, mixed
 from fmcli.errors import BadInputError
 
 Groups = NDArray[np.int64]
 Times = NDArray[np.float64]
 Keys = NDArray[Any]
 
-# The finalizer of SplitMix64, a bijection on 64 bits, puts groups in random order.
-GOLDEN, SHIFTS, FACTORS = 0x9E3779B97F4A7C15, (30, 27, 31), (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1)
+LARGEST = 2**64 - 1
 # The bits of positive, finite doubles. Such doubles have the order of their bits.
 FINITE = np.uint64((1 << 62) - 1)
 
@@ -83,7 +83,7 @@ class ByGroup(ByTime):
         self._seed = seed
 
     def keys(self, groups: Groups, times: Times) -> Keys:
-        return mixed(groups, self._seed)
+        return in_random_order(groups, self._seed)
 
 
 class LastOf:
@@ -102,7 +102,7 @@ class LastOf:
 
     def keys(self, groups: Groups, times: Times) -> Keys:
         pairs = np.empty(len(groups), dtype=np.complex128)
-        pairs.real, pairs.imag = (mixed(groups, 0) & FINITE).view(np.float64), times
+        pairs.real, pairs.imag = (in_random_order(groups, 0) & FINITE).view(np.float64), times
         return pairs
 
     def learn(self, keys: Keys) -> None:
@@ -124,13 +124,10 @@ class LastOf:
         return (keys.imag >= self._first[of]).astype(np.intp)
 
 
-def mixed(groups: Groups, seed: int) -> NDArray[np.uint64]:
+def in_random_order(groups: Groups, seed: int) -> NDArray[np.uint64]:
     """Return a random number for each group; different groups get different numbers."""
-    with np.errstate(over="ignore"):
-        keys = groups.view(np.uint64) + np.uint64(seed * GOLDEN & 0xFFFFFFFFFFFFFFFF)
-        for shift, factor in zip(SHIFTS, FACTORS, strict=True):
-            keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-    return keys
+    # `mixed` adds WEYL once.
+    return mixed(groups.view(np.uint64) + np.uint64((seed - 1) * int(WEYL) & LARGEST))
 
 
 def cuts(keys: Keys, shares: Sequence[Fraction], name: str) -> list[int]:

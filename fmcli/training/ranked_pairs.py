@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import rows_of_entries
 from fmcli.data.labels import Relevance
 from fmcli.data.shards.observed_rows import ObservedRows, Seen, Sides
 from fmcli.data.transform import Transform
@@ -82,7 +83,7 @@ def ranked_pairs(
     mine = trained[np.isin(sides.context[trained], contexts)]
     seen = Seen.of(np.searchsorted(contexts, sides.context[mine]), sides.item[mine], len(contexts))
     learned = source.data.seen(source.rows)[sides.items.index]
-    known = np.bincount(np.repeat(np.arange(sides.items.rows), np.diff(sides.items.indptr)), learned)
+    known = np.bincount(rows_of_entries(sides.items), learned)
     pairs = UserItemPairs(
         sides.contexts.take(contexts.astype(np.int32)),
         sides.items,

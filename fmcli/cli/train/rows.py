@@ -96,7 +96,7 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     ages = ages_of(request.choices, request.inputs, log.line, log.warning)
     table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
     data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
-    data = data if ages is None or ages.weight is None else multiplied(data, ages.weight)
+    data = data if ages.weight is None else multiplied(data, ages.weight)
     rows = RowsInMemory.of(data, table.labels or NUMBERS, known=known, own=is_read_once(request))
     if rows.count < data.rows:
         log.line(f"left out rows of weight 0: {data.rows - rows.count:,}")

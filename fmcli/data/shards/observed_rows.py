@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.hashes import hashes, places_in
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.text.pieces import concatenated
 from fmcli.data.united import united
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
@@ -109,10 +110,8 @@ def joined(known: Dataset, found: Dataset, numbers: NDArray[np.int64]) -> tuple[
 
 def in_succession(one: Dataset, other: Dataset) -> Dataset:
     """Return the rows of one dataset, and then of the other, with labels 0."""
-    indptr = np.concatenate([one.indptr, one.nnz + other.indptr[1:]])
-    values = [np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value for data in (one, other)]
-    value = None if one.value is None and other.value is None else np.concatenate(values)
-    return Dataset(indptr, np.concatenate([one.index, other.index]), value, np.zeros(len(indptr) - 1), one.features)
+    bare = {"weight": None, "group": None, "numbering": None}
+    return concatenated([data.changed(label=np.zeros(data.rows), **bare) for data in (one, other)])
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ class ObservedRows(TrainingRows):
     """
 
     divides = False
-    earlier: Sides | None = None
 
     def __init__(
         self,
@@ -160,25 +158,25 @@ class ObservedRows(TrainingRows):
         of_items: Flags,
         terms: AllPairsTerms,
         every_row: RowNumbers | None = None,
+        earlier: Sides | None = None,
     ) -> None:
         super().__init__(data, rows, every_row=every_row)
-        self.of_items, self.terms = of_items, terms
+        self.of_items, self.terms, self.earlier = of_items, terms, earlier
 
     def only(self, rows: RowNumbers, every: RowNumbers | None = None) -> Self:
-        found = type(self)(self.data, rows, self.of_items, self.terms, self.every_row if every is None else every)
-        found.earlier = self.earlier
-        return found
+        return self._changed(rows=rows, every_row=self.every_row if every is None else every)
 
     def after(self, earlier: Sides | None) -> Self:
         """Return the pairs from which a model gets new features. earlier : the sides of the run that has trained it."""
-        found = self.only(self.rows)
-        found.earlier = earlier
-        return found
+        return self._changed(earlier=earlier)
 
-    def weighing(self, unseen_weight: float) -> ObservedRows:
+    def weighing(self, unseen_weight: float) -> Self:
         """Return the pairs with another weight of all pairs."""
-        terms = replace(self.terms, unseen_weight=unseen_weight)
-        return ObservedRows(self.data, self.rows, self.of_items, terms, self.every_row)
+        return self._changed(terms=replace(self.terms, unseen_weight=unseen_weight))
+
+    def _changed(self, **changes: Any) -> Self:
+        kept = {name: getattr(self, name) for name in ("rows", "of_items", "terms", "every_row", "earlier")}
+        return type(self)(self.data, **{**kept, **changes})
 
     @cached_property
     def sides(self) -> Sides:

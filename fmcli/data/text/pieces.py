@@ -8,6 +8,7 @@ import numpy as np
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
+from fmcli.data.entries import values_of
 from fmcli.data.labels import Names
 from fmcli.data.numbering import occurring
 from fmcli.data.sparse_ids import if_sparse
@@ -73,8 +74,7 @@ def concatenated(pieces: list[Dataset]) -> Dataset:
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
     value = weight = None  # None if all are 1; single pieces may have None
     if any(piece.value is not None for piece in pieces):
-        ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
-        value = np.concatenate(list(ones))
+        value = np.concatenate([values_of(piece) for piece in pieces])
     if any(piece.weight is not None for piece in pieces):
         weight = np.concatenate([np.ones(p.rows) if p.weight is None else p.weight for p in pieces])
     data = Dataset(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import rows_of_entries, values_of
 from fmcli.data.scaling import Scaling
 from fmcli.data.united import Rows, united
 from fmcli.errors import UsageError
@@ -217,10 +218,10 @@ class FactorScores(ModelScores):
     def squares(self, unscaled: Dataset, scaled: Dataset) -> Singles:
         """Return (rows) squared lengths, for rows that are scaled to unit length."""
         data = unscaled if self.scorer.transform.norm_of_all else scaled
-        value = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
+        value = values_of(data).astype(np.float64) ** 2
         if not self.scorer.transform.norm_of_all:
             value = value * self.scorer.seen[data.index]
-        row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+        row = rows_of_entries(data)
         return np.bincount(row, value, minlength=data.rows).astype(np.float32)
 
     def roundings(self, contexts: Dataset) -> float:

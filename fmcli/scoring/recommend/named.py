@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
+from fmcli.data.entries import rows_of_entries
 from fmcli.data.hashes import hashes
 from fmcli.data.shards.observed_rows import Seen
 from fmcli.data.tables.reading import TableSource, head_of_table
@@ -276,7 +277,7 @@ class Names:
         """Return (2, pairs) the contexts and the items in the rows of a text, one array per piece."""
 
         def of_piece(data: Dataset) -> Numbers:
-            of_entry, row = self.row[data.index], np.repeat(np.arange(data.rows), np.diff(data.indptr))
+            of_entry, row = self.row[data.index], rows_of_entries(data)
             item = of_entry >= self.contexts
             counts = np.bincount(row[item], minlength=data.rows)
             begins = np.cumsum(counts) - counts

@@ -44,27 +44,29 @@ class Decay(NamedTuple):
 class Ages(NamedTuple):
     """The times of rows.
 
-    times : float64 (rows), increasing with time.
+    times : float64 (rows), increasing with time; None: they are not known.
     weight : float64 (rows), decayed, 1 at the newest time; None: all times count the same.
     """
 
-    times: NDArray[np.float64]
+    times: NDArray[np.float64] | None = None
     weight: NDArray[np.float64] | None = None
 
 
-def ages_of(choices: Choices, inputs: Sequence[str], say: Say, warn: Say) -> Ages | None:
-    """Return the times of the rows of tables, if weights decay, or the latest of observed pairs are held out; else
-    None. This takes another pass over the tables. Raises BadInputError and UsageError.
+UNKNOWN = Ages()
+
+
+def ages_of(choices: Choices, inputs: Sequence[str], say: Say, warn: Say) -> Ages:
+    """Return the times of the rows of tables, if weights decay, or the latest of observed pairs are held out; this
+    takes another pass over the tables. Raises BadInputError and UsageError.
 
     say, warn : get what the weights are, and a warning if the newest time is later than now.
     """
     decay, held = decay_of(choices), held_of(choices)
-    found = None if decay is None else decayed(decay, inputs, say, warn)
+    found = Ages() if decay is None else decayed(decay, inputs, say, warn)
     if not (choices.implicit and held.times) or (decay and decay.column == held.column):
         return found
     assert held.column is not None
-    times, _ = times_of(inputs, held.column, "holdout")
-    return Ages(times) if found is None else found._replace(times=times)
+    return found._replace(times=times_of(inputs, held.column, "holdout")[0])
 
 
 def decay_of(choices: Choices) -> Decay | None:

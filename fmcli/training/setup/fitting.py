@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.counts.occurrences import checksum_of, have_counts
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import rows_of_entries, values_of
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, OddColumns, Scaling, find_odd_columns, is_scaled, learn
 from fmcli.data.shards.observed_rows import ObservedRows
@@ -269,7 +270,7 @@ def start_facts(source: TrainingRows) -> dict[str, float]:
     """Return the quantity that sets the start values of a sampler: `products` of Facts, for rows at equal distances."""
     rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
     data = source.data.joined(np.ascontiguousarray(rows))
-    squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
-    of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    squares = values_of(data).astype(np.float64) ** 2
+    of_row = rows_of_entries(data)
     first, second = (np.bincount(of_row, power, minlength=data.rows) for power in (squares, squares**2))
     return {"products": float(np.mean(first**2 - second)) / 2}

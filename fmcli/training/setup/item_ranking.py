@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.entries import rows_of_entries
 from fmcli.data.hashes import hashes
 from fmcli.data.labels import Labels
 from fmcli.data.shards.paired_rows import PairedRows
@@ -158,11 +159,6 @@ def without_users(source: TrainingRows, named: Callable[[str], str]) -> str:
         "the rows have no features of users: different groups have the same rows, so all users will get one list "
         f"of items; add features of users, such as their id ({named('categorical')} makes the column of the groups one)"
     )
-
-
-def rows_of_entries(data: Dataset) -> NDArray[np.int64]:
-    """Return the number of the row of each entry."""
-    return np.repeat(np.arange(data.rows), np.diff(data.indptr))
 
 
 def rows_with(data: Dataset, features: Flags) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.entries import rows_of_entries
 from fmcli.data.labels import Labels
 from fmcli.data.shards.observed_rows import AllPairsTerms, DrawnPairs, ObservedRows, Sides
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
@@ -20,6 +21,7 @@ from fmcli.registry.row_choices import BY_POPULARITY
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.text import MARKER_SPELLINGS, counted, escaped, listed
+from fmcli.training.setup.ages import UNKNOWN, Ages
 from fmcli.training.setup.chosen import draws_negatives
 from fmcli.training.setup.named_columns import fields_of_sides
 from fmcli.training.setup.rows import DividedInMemory, RowsInMemory
@@ -28,7 +30,6 @@ from fmcli.training.setup.settings import HoldOut
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema
     from fmcli.registry.choices import Choices
-    from fmcli.training.setup.ages import Ages
     from fmcli.training.setup.warm_start import WarmStart
 
 # The fields of entries of contexts and of items.
@@ -99,14 +100,14 @@ def of_items(data: Dataset) -> NDArray[np.bool_]:
 
 
 def observed(
-    data: Dataset, source: str, terms: AllPairsTerms, table: Schema | None, ages: Ages | None = None
+    data: Dataset, source: str, terms: AllPairsTerms, table: Schema | None, ages: Ages = UNKNOWN
 ) -> PairsInMemory:
     """Return the pairs of rows, each once, at the place of its last row: in time, or without times in order.
 
     source : the name of the rows, for messages.
     terms : of PairsInMemory.
     table : their columns; None: they are text.
-    ages : the times of rows, and the decay of labels; None: not known.
+    ages : the times of rows, and the decay of labels.
 
     Raises BadInputError without rows, for a row without a context or without an item, for a feature of both, for
     counts, and without the column of counts.
@@ -117,7 +118,7 @@ def observed(
         raise BadInputError(f"{source}: its features have no fields, which tell users and items; write ffm text")
     users, items, counted = [*terms.users], [*terms.items], terms.counted
     side = np.where(np.isin(data.field, items), OF_ITEM, np.where(np.isin(data.field, users), OF_CONTEXT, -1))
-    of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    of_row = rows_of_entries(data)
     for number, name in enumerate(("user", "item")):
         lacking = np.bincount(of_row[side == number], minlength=data.rows) == 0
         if lacking.any():
@@ -145,15 +146,15 @@ def observed(
     )
     sides = PairsInMemory(pairs, terms=terms).sides
     code: NDArray[np.int64] = sides.context * int(sides.items.rows) + sides.item
-    by_time = np.arange(data.rows) if ages is None else np.argsort(ages.times, kind="stable")
+    by_time = np.arange(data.rows) if ages.times is None else np.argsort(ages.times, kind="stable")
     _, last, place = np.unique(code[by_time[::-1]], return_index=True, return_inverse=True)
     last = data.rows - 1 - last
-    count = count if ages is None or ages.weight is None else count * ages.weight
+    count = count if ages.weight is None else count * ages.weight
     total, order = np.bincount(place, count[by_time[::-1]]), np.argsort(last)
     weight = np.where(total < 1, total, 1 + np.log(total)) if counted else total
     rows: RowNumbers = by_time[last[order]].astype(np.int32)
     each = pairs.take(rows).changed(weight=np.ascontiguousarray(weight[order]))
-    in_order = ages is not None or not are_in_order_of_items(sides.context[rows], sides.item[rows])
+    in_order = ages.times is not None or not are_in_order_of_items(sides.context[rows], sides.item[rows])
     return PairsInMemory(each, own=True, terms=terms, in_order=in_order)
 
 
