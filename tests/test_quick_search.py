@@ -540,6 +540,20 @@ def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver, by
     assert metric_of(chosen) < 0.8 * metric_of(plan)
 
 
+@pytest.mark.parametrize(("noise", "factor"), [(3.0, 3), (0.0, 1 / 10)])
+def test_coordinate_descent_suits_the_strength_of_linear_weights_to_the_noise(rng, noise, factor):
+    """Each of many ids has three rows: its effect is known well or hardly at all."""
+    ids = rng.permutation(np.repeat(np.arange(200), 3))
+    label = rng.normal(size=200)[ids] + noise * rng.normal(size=600)
+    data = dataset([{int(one): 1.0} for one in ids], 200, label)
+    plan = job.plan(data, make_spec("linear", "cd", None, {"epochs": 20}), holdout=0.2, quick_search=True)
+    chosen, found = quick_search(plan)
+    usual, taken = (one.spec.values["l2_w"] for one in (plan, chosen))
+    assert taken == pytest.approx(factor * usual)
+    assert [one.value for one in found if one.chosen][-1] == taken
+    assert metric_of(chosen) < 0.98 * metric_of(plan)
+
+
 def test_glfm_keeps_the_weights_of_rare_features(rng, by_default):
     """Effects of many users and items are added, and each has few rows."""
     users, items = rng.integers(100, size=600), rng.integers(100, 200, size=600)
