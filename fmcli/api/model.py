@@ -298,8 +298,7 @@ class Model:
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
-            unknown, one_list = recommender.unknown_items("over", str), recommender.one_list(contexts, "given", str)
-            for warning in filter(None, (unknown, one_list)):
+            for warning in recommender.warnings(contexts, "given", "over", str):
                 warnings.warn(warning, stacklevel=2)
             return recommender.table(contexts, pairs, number)
 

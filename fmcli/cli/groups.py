@@ -20,16 +20,11 @@ if TYPE_CHECKING:
 QUERY = "qid"  # rows of one query number are a group
 
 
-def parse_row_groups(
-    spec: Spec, metrics: tuple[str, ...], column: str | None, *, implicit: bool = False
-) -> RowGroups | None:
-    """Return the source of the groups of the rows of a run; None if it needs none. implicit : whether rows are observed
-    pairs, whose groups are users.
-
-    Raises UsageError for a field without use.
-    """
+def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -> RowGroups | None:
+    """Return the source of the groups of the rows of a run; None if it needs none. Raises UsageError for a field
+    without use."""
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
-    if (not pairwise and not metrics and column is None) or implicit:
+    if not pairwise and not metrics and column is None:
         return None
     from fmcli.data.text.formats import RowGroups
     from fmcli.scoring.metrics import need_groups

@@ -185,10 +185,9 @@ def run(log: Log, request: RecommendRequest) -> None:
     check_apart(recommender, contexts, items)
     if recommender.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {recommender.reason}")
-    if warning := recommender.unknown_items(items.source, flag_of):
-        log.warning(warning)
-    seen = known_seen(scorer, contexts.data, items.data)
-    if request.seen:
+    if not request.seen:
+        seen = known_seen(scorer, contexts.data, items.data)
+    else:
         seen = seen_pairs(scorer, request.seen, contexts, items, format=request.choices.format, threads=threads)
     lines = RecommendationText(
         recommender,
@@ -197,7 +196,7 @@ def run(log: Log, request: RecommendRequest) -> None:
         Reasons(recommender, request.explain) if request.explain else None,
         json=request.json,
     )
-    if warning := recommender.one_list(contexts.data, contexts.source, flag_of):
+    for warning in recommender.warnings(contexts.data, contexts.source, items.source, flag_of):
         log.warning(warning)
     written = short = 0
     with open_sink(request.output) as sink:

@@ -174,11 +174,11 @@ class FMRecommender(Estimator):
         """Return the ids of all users, or of all items."""
         if self._rows_of:
             return np.arange(self._rows_of[side].shape[0])
-        return np.array({"user": self.model_.users, "item": self.model_.items}[side], dtype=object)
+        return np.array(getattr(self.model_, f"{side}s"), dtype=object)
 
     def _places(self, side: str, ids: ArrayLike | None) -> NDArray[np.int32]:
         """Return the rows of users or items; None: all. Raises UsageError as a ValueError for an unknown id."""
-        known = {"user": self.users_, "item": self.items_}[side]
+        known = getattr(self, f"{side}s_")
         if ids is None:
             return np.arange(len(known), dtype=np.int32)
         place = {str(one): at for at, one in enumerate(known.tolist())}
@@ -205,4 +205,4 @@ class FMRecommender(Estimator):
             mine, theirs = (self.model_._in_columns(self._data_of(side, rows), None) for rows in (own, others))
             cosine = factors.cosines(mine, theirs)
         best = np.argsort(-cosine, kind="stable")[:n]
-        return {"user": self.users_, "item": self.items_}[side][others[best]], cosine[best]
+        return getattr(self, f"{side}s_")[others[best]], cosine[best]

@@ -12,6 +12,7 @@ from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.cluster import CLUSTER, address_of
 from fmcli.cli.evaluate.gate import check_gate
 from fmcli.cli.evaluate.measuring import measured, measured_on_cluster, ranked
+from fmcli.cli.evaluate.options import metric_option, ranking_options
 from fmcli.cli.evaluate.report import report
 from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.files import InputFile, check_files
@@ -64,16 +65,10 @@ def parse_limit(text: str) -> Limit:
     ],
 )
 @click.argument("paths", type=InputFile(), metavar="MODEL INPUT...", nargs=-1)
-@option(
+@metric_option(
     "validation",
-    "-x",
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    names=("loss", *METRIC_NAMES),
-    help=f"Metric to compute; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit the loss, and "
-    "tables of the classes]",
+    f"Metric to compute; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit the loss, and tables "
+    "of the classes]",
 )
 @option(
     "validation",
@@ -136,31 +131,14 @@ def parse_limit(text: str) -> Limit:
     help="Also print how often labels have what probability, in ten bins of equally many rows, and the expected "
     "calibration error: the mean difference of the two.",
 )
-@option(
-    "validation",
-    "--over",
-    type=InputFile(),
-    metavar="FILE",
-    help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups, and by "
+@ranking_options(
+    over="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups, and by "
     "coverage@K, novelty@K and popularity@K of the recommended items: a row has the features of an item, and its "
     "other features belong to its user, unless --group-field or qid:N tells the user. Items without a row "
     "are not relevant.",
-)
-@option(
-    "validation",
-    "--seen",
-    multiple=True,
-    type=InputFile(),
-    metavar="FILE",
-    help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
+    seen="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
     "except items in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
-)
-@option(
-    "validation",
-    "--relevant",
-    type=click.FLOAT,
-    metavar="X",
-    help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: "
+    relevant="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: "
     "rows with a positive label, or with the larger of two]",
 )
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")

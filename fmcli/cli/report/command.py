@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from fmcli.cli.choices import AS_IN_TRAINING, with_choices
+from fmcli.cli.evaluate.options import metric_option, ranking_options
 from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.files import FIGURE, MODEL, InputFile, check_files, kind_of
 from fmcli.cli.logging import LOGGING, log_of
@@ -14,7 +15,6 @@ from fmcli.drawing.logs import KINDS
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
-from fmcli.registry.run_choices import METRIC_NAMES
 
 GROUPS = {"help": "Column or field of the groups of rows, as in evaluate. [default: qid:N after the label]"}
 
@@ -50,37 +50,12 @@ GROUPS = {"help": "Column or field of the groups of rows, as in evaluate. [defau
     names=KINDS,
     help="With --log: what to draw: " + ", ".join(KINDS) + ". [default: what each file has]",
 )
-@option(
-    "run",
-    "-x",
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    names=("loss", *METRIC_NAMES),
-    help="With --log: a metric to draw; may be repeated. [default: all that the files have]",
-)
-@option(
-    "validation",
-    "--over",
-    type=InputFile(),
-    metavar="FILE",
-    help="Rank the items in FILE for each user of DATA, as evaluate --over does.",
-)
-@option(
-    "validation",
-    "--seen",
-    multiple=True,
-    type=InputFile(),
-    metavar="FILE",
-    help="With --over: leave out a user's items in FILE, as evaluate --seen does; may be repeated.",
-)
-@option(
-    "validation",
-    "--relevant",
-    type=click.FLOAT,
-    metavar="X",
-    help="With --over: rows with a label of at least X are relevant. [default: a positive label, or the larger of two]",
+@metric_option("run", "With --log: a metric to draw; may be repeated. [default: all that the files have]")
+@ranking_options(
+    over="Rank the items in FILE for each user of DATA, as evaluate --over does.",
+    seen="With --over: leave out a user's items in FILE, as evaluate --seen does; may be repeated.",
+    relevant="With --over: rows with a label of at least X are relevant. [default: a positive label, or the larger of "
+    "two]",
 )
 @option("output", "--svg", is_flag=True, help="With --log: write only the figure, as SVG.")
 @output_option(FIGURE)

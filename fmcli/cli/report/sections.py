@@ -298,14 +298,8 @@ def of_pairs(scorer: Scorer, terms: AllPairsTerms) -> list[str]:
         with_flag(side, tuple(str(field if not names else names[field]) for field in sorted(fields)))
         for side, fields in sides.items()
     ]
-    if LOSSES[loss].pairwise:
-        return ["--implicit", *words, "--loss", loss]
-    return [
-        "--implicit",
-        *words,
-        with_flag("unseen_weight", terms.unseen_weight),
-        with_flag("l2_power", terms.l2_power),
-    ]
+    of_all_pairs = [with_flag(name, getattr(terms, name)) for name in ("unseen_weight", "l2_power")]
+    return ["--implicit", *words, *(["--loss", loss] if LOSSES[loss].pairwise else of_all_pairs)]
 
 
 def of_logs(page: HtmlPage, logs: Logs, draw: tuple[str | None, Sequence[str]]) -> None:

@@ -121,7 +121,8 @@ def request_of(
     )
     if choices.valid or choices.holdout:
         settings.check_chooser()
-    ranking = parse_row_groups(spec, choices.metrics, choices.group_field, implicit=choices.implicit)
+    # The groups of observed pairs are their users.
+    ranking = None if choices.implicit else parse_row_groups(spec, choices.metrics, choices.group_field)
     request = Request(
         settings=settings,
         choices=choices,

@@ -15,7 +15,7 @@ from fmcli.data.scaling import Scaling
 from fmcli.data.united import Rows, united
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
-from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
+from fmcli.models.split import FieldPairs, Products, Split, TablePairs, by_degree
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.averages import MeanScore
@@ -230,15 +230,12 @@ class FactorScores(ModelScores):
         steps = width = 0
         for splits in self.splits:
             for terms in splits[0].terms:
-                width += self._factors(terms)
-                steps = max(steps, entries if isinstance(terms, FieldPairs) else self._order(terms))
+                if isinstance(terms, Products):
+                    width, steps = width + int(np.prod(terms.weight.shape[1:])), max(steps, *terms.sizes)
+                else:
+                    width += int(terms.array.shape[-1])
+                    steps = max(steps, entries if isinstance(terms, FieldPairs) else 1)
         return SAFETY * UNIT * (ROUNDINGS + width + entries * max(steps, 1))
-
-    def _order(self, terms: Terms) -> int:
-        return max(terms.sizes) if isinstance(terms, Products) else 1
-
-    def _factors(self, terms: Terms) -> int:
-        return int(np.prod(terms.weight.shape[1:])) if isinstance(terms, Products) else int(terms.array.shape[-1])
 
     def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
         fields = [] if contexts.field is None else np.unique(contexts.field).tolist()

@@ -146,27 +146,21 @@ class Recommender:
         left_out = np.repeat(self._left_out, count)
         return Seen.of(np.append(context, np.arange(count)), np.append(kind, left_out), count)
 
-    def unknown_items(self, source: str, named: Callable[[str], str]) -> str:
-        """Return a warning if items are left out because the model knows none of their features; else "". named :
-        returns the caller's spelling of an option."""
-        if not self.unknown:
-            return ""
-        items, have, are = ("item", "has", "is") if self.unknown == 1 else ("items", "have", "are")
-        return (
-            f"{self.unknown:,} {items} of {source} {have} no feature that the model knows, and {are} left out: train "
-            f"with features of the items ({named('join')}) to recommend new ones"
-        )
-
-    def one_list(self, contexts: Dataset, source: str, named: Callable[[str], str]) -> str:
-        """Return a warning if all contexts get one list; else "". named : returns the caller's spelling of an
-        option."""
-        if not self.gives_one_list(contexts):
-            return ""
-        return (
-            f"all rows of {source} get the same list, but for seen items: the model knows which items are popular, and "
-            f"not who likes them; users need features that training has seen ({named('categorical')}), and the model "
-            f"needs factors that are not near 0 (a weaker {named('l2_v')})"
-        )
+    def warnings(self, contexts: Dataset, given: str, over: str, named: Callable[[str], str]) -> Iterator[str]:
+        """Yield warnings: if items are left out because the model knows none of their features, and if all contexts get
+        one list. given, over : the names of the inputs; named : returns the caller's spelling of an option."""
+        if self.unknown:
+            items, have, are = ("item", "has", "is") if self.unknown == 1 else ("items", "have", "are")
+            yield (
+                f"{self.unknown:,} {items} of {over} {have} no feature that the model knows, and {are} left out: train "
+                f"with features of the items ({named('join')}) to recommend new ones"
+            )
+        if self.gives_one_list(contexts):
+            yield (
+                f"all rows of {given} get the same list, but for seen items: the model knows which items are popular, "
+                f"and not who likes them; users need features that training has seen ({named('categorical')}), and the "
+                f"model needs factors that are not near 0 (a weaker {named('l2_v')})"
+            )
 
     def gives_one_list(self, contexts: Dataset) -> bool:
         """Return whether contexts that have seen nothing all get the same items in the same order, the popular ones;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,13 +27,12 @@ class AllPairsDescent(CoordinateDescent):
     samples_a_task = 1 << 10  # parts, which have many pairs
     descent: AllPairs
 
-    def prepare(self, by_gradient: bool = False, *, links: PairLinks | None = None, strength: float = 0.0) -> None:
-        self._link(links, strength)
+    def prepare(self, by_gradient: bool = False, **of_pairs: Any) -> None:
+        self._link(**of_pairs)
         self._begin()
 
-    def _link(self, links: PairLinks | None, strength: float, known: tuple[int, int] | None = None) -> None:
+    def _link(self, links: PairLinks, strength: float, known: tuple[int, int] | None) -> None:
         """Make the descent of the links; see AllPairs."""
-        assert links is not None
         holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
         self.descent = AllPairs(self.model, self.penalty, self.data, links, strength, holds, pulls, known)
         self.of_items = self.descent.seen(ITEMS)
@@ -88,14 +89,12 @@ class NewPairsDescent(AllPairsDescent, NewFeaturesDescent):
         self,
         by_gradient: bool = False,
         *,
-        links: PairLinks | None = None,
-        strength: float = 0.0,
-        known: tuple[int, int] | None = None,
         new_features: NewFeatures | None = None,
         tol: float = 0.0,
+        **of_pairs: Any,
     ) -> None:
-        assert links is not None
-        self._link(links, strength, known)
+        self._link(**of_pairs)
+        links = self.descent.links
         self._watch(new_features, tol, float(links.share[: links.count].sum(dtype=np.float64)))
         self._begin()
 

@@ -30,10 +30,11 @@ class CoordinateTrainer(MinimizingTrainer):
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
         new_features, source = self.task.new_features, self.task.source
         if isinstance(source, ObservedRows):
-            of_pairs = {"links": PairLinks.of(source.sides, source.shares()), "strength": source.strength}
+            links, known = PairLinks.of(source.sides, source.shares()), source.sides.known
+            of_pairs = {"links": links, "strength": source.strength, "known": known}
             if new_features is None:
                 return AllPairsDescent, of_pairs
-            return NewPairsDescent, {**of_pairs, "known": source.sides.known, **self._of_new(new_features)}
+            return NewPairsDescent, {**of_pairs, **self._of_new(new_features)}
         return super().chosen() if new_features is None else (NewFeaturesDescent, self._of_new(new_features))
 
     def _of_new(self, new_features: NewFeatures) -> dict[str, Any]:

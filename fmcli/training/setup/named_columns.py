@@ -93,13 +93,13 @@ def fields_of_sides(choices: Choices, table: Schema | None) -> tuple[frozenset[i
         given = choices.values[name]
         if not given:
             raise UsageError(f"{called('implicit')} needs the columns of users and of items", **{name: None})
-        if table is None and not all(column.isdecimal() for column in given):
+        if table is not None:
+            columns = {*given, *(one for column in given for one in table.joins.get(column, ()))}
+            found.append(frozenset(place for place, column in enumerate(table.features) if column in columns))
+        elif all(column.isdecimal() for column in given):
+            found.append(frozenset(map(int, given)))
+        else:
             raise UsageError(f"the rows are not a table, and have fields, such as {called(name)} 0, not {given[0]!r}")
-        columns = [*given, *(one for column in given for one in (table.joins.get(column, ()) if table else ()))]
-        places = {column: place for place, column in enumerate(table.features)} if table else None
-        found.append(
-            frozenset(int(one) if places is None else places[one] for one in columns if places is None or one in places)
-        )
     users, items = found
     if users & items:
         raise UsageError(f"{called('user')} and {called('item')} have a column in common")
