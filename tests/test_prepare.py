@@ -13,7 +13,7 @@ from fmcli.errors import BadInputError
 from fmcli.prepare import split
 from fmcli.prepare.encode import Encoding
 from fmcli.prepare.keyed import Source
-from fmcli.prepare.negatives import ObservedPairs, drawn, with_negatives
+from fmcli.prepare.negatives import cells_of, drawn, with_negatives
 from fmcli.prepare.written import Written
 
 TABLE = """user,film,stars,genres,price
@@ -183,8 +183,8 @@ def test_negatives_are_other_pairs_each_at_most_once():
 
 
 def test_pairs_and_their_negatives_as_a_table(file):
-    pairs = ObservedPairs.of(file("t.csv", TABLE), ("user", "film"))
-    excluded = ObservedPairs(("user", "film"), [("10", "z"), ("else", "z")])
-    lines = [one.decode() for one in with_negatives(pairs, 1, {"film": ["a b", "c:d", "z"]}, [excluded], 0)]
+    names = ("user", "film")
+    pairs, excluded = list(cells_of(file("t.csv", TABLE), names)), [("10", "z"), ("else", "z")]
+    lines = [one.decode() for one in with_negatives(names, pairs, 1, {"film": ["a b", "c:d", "z"]}, excluded, 0)]
     assert lines[:4] == ["user,film,label\n", "7,a b,1\n", "10,c:d,1\n", '7,"x, y",1\n']
     assert sorted(lines[4:]) == ["10,a b,0\n", "7,c:d,0\n", "7,z,0\n"]

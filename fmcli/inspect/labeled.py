@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.text.formats import RowGroups, Stream
+from fmcli.data.text.formats import RowGroups
 from fmcli.data.text.pieces import concatenated
 from fmcli.inspect.importance import Shares, ranked
 from fmcli.inspect.inspection import Row, largest
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
-from fmcli.scoring.evaluation import labeled_scores, outcome_of, require_known
+from fmcli.scoring.evaluation import evaluate_model
 from fmcli.scoring.explain.explanation import Explainer
 from fmcli.scoring.metrics import BINARY, NUMBERS, Outcome, log_losses
-from fmcli.scoring.prediction import Counts, each_chunk
+from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import Scorer
-from fmcli.system.memory import require_if_large
 from fmcli.text import figure, plain_figure
 
 # The most thresholds, rows whose scores are explained, fields or features that are ranked, and parts of a score.
@@ -51,15 +49,10 @@ class ScoredRows:
     ) -> ScoredRows:
         """Read and score the rows of some inputs, which are counted. groups : the source of their groups. Raises the
         errors of `evaluate_model`."""
-        scored, found, kept = labeled_scores(scorer), [], list[Dataset]()
-        reading: dict[str, Any] = {"format": format, "threads": threads, "counts": counts, "labeled": True}
-        reading |= {"check": partial(require_known, scorer.labels), "stream": Stream(row_groups=groups)}
-        for scores, data in each_chunk(scorer, paths, lambda piece: (scored(piece), piece.data), **reading):
-            found.append(scores)
-            kept.append(data)
-            needed = Outcome.bytes_needed(counts.rows, scorer.model.columns)
-            require_if_large(needed, f"a report on {counts.rows:,} rows", held=sum(one.nbytes for one in kept))
-        return cls(scorer, concatenated(kept), outcome_of(scorer, found, counts, weighted=False))
+        kept = list[Dataset]()
+        more: dict[str, Any] = {"format": format, "threads": threads, "counts": counts}
+        outcome = evaluate_model(scorer, paths, row_groups=groups, kept=kept, **more)
+        return cls(scorer, concatenated(kept), outcome)
 
     @property
     def label(self) -> Floats:

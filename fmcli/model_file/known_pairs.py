@@ -49,6 +49,15 @@ class KnownPairs:
                 found[name_of(side, "value")] = data.value
         return found
 
+    def moved(self, columns: NDArray[Any], features: int) -> KnownPairs:
+        """Return the same pairs with other columns. columns : what each column becomes; features : how many there
+        are."""
+        users, items = (
+            Dataset(data.indptr, columns[data.index].astype(np.int32), data.value, None, features)
+            for data in (self.users, self.items)
+        )
+        return KnownPairs(users, items, self.seen, self.terms)
+
 
 def name_of(side: str, part: str) -> str:
     """Return the name of an array of the rows of a side."""
@@ -66,23 +75,16 @@ def expected_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[tuple
     return {name: ((arrays[name].size if name in arrays else 0,), kind) for name, kind in types.items()}
 
 
-def saved_terms(arrays: Mapping[str, NDArray[Any]]) -> AllPairsTerms | None:
-    """Return what the pairs of a file were; None for a model of other rows. Raises ValueError if it is not valid."""
+def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs | None:
+    """Return what a file has; None for a model of other rows. Raises ValueError if it is not valid."""
     if BEGINS not in arrays:
         return None
     numbers, fields = arrays[TERMS].tolist(), [arrays[name_of(side, "fields")] for side in SIDES]
     valid = len(numbers) == 3 and 0 < numbers[0] < np.inf and 0 <= numbers[1] < np.inf and numbers[2] in (0, 1)
     if not valid or any((of < 0).any() for of in fields):
         raise ValueError("its pairs have weights or fields that are none")
-    users, items = (frozenset(of.tolist()) for of in fields)
-    return AllPairsTerms(numbers[0], numbers[1], users=users, items=items, counted=bool(numbers[2]))
-
-
-def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs | None:
-    """Return what a file has; None for a model of other rows. Raises ValueError if it is not valid."""
-    terms = saved_terms(arrays)
-    if terms is None:
-        return None
+    of_users, of_items = (frozenset(of.tolist()) for of in fields)
+    terms = AllPairsTerms(numbers[0], numbers[1], users=of_users, items=of_items, counted=bool(numbers[2]))
     users, items = (
         Dataset(
             arrays[name_of(side, "begins")],
@@ -102,9 +104,3 @@ def saved_pairs(arrays: Mapping[str, NDArray[Any]], features: int) -> KnownPairs
     if len(seen) and not (0 <= seen.min() <= seen.max() < items.rows and ((np.diff(seen) > 0) | first[1:-1]).all()):
         raise ValueError("the pairs of its users are not of its items, or do not increase")
     return KnownPairs(users, items, Seen(begins, seen), terms)
-
-
-def moved_parts(arrays: Mapping[str, NDArray[Any]], columns: NDArray[Any]) -> Arrays:
-    """Return the arrays of a file that have the columns of users and items. columns : what each column becomes."""
-    names = (name_of(side, "index") for side in SIDES)
-    return {name: columns[arrays[name]].astype(np.int32) for name in names if name in arrays}

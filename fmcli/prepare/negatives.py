@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +22,10 @@ COLUMNS = 2  # in a pair
 LABEL, LINKED, NOT_LINKED = "label", "1", "0"
 
 
-class ObservedPairs(NamedTuple):
-    """Pairs of cells of two columns, in the order of the table."""
-
-    names: tuple[str, str]
-    cells: list[tuple[str, str]]
-
-    @classmethod
-    def of(cls, path: str, names: Sequence[str], form: Schema | None = None) -> ObservedPairs:
-        """Return the pairs of a table. Raises BadInputError if it lacks a column, and MissingInputError."""
-        first, second = names
-        return cls((first, second), [(a, b) for a, b in cells_of(path, names, form)])
+Pair = tuple[str, ...]
 
 
-def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Iterator[tuple[str, ...]]:
+def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Iterator[Pair]:
     """Yield the cells of some columns of a table. Raises BadInputError if it lacks a column, and MissingInputError."""
     form = form or Schema({})
     heads: list[Head] = []
@@ -64,34 +53,35 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
 
 
 def with_negatives(
-    pairs: ObservedPairs, per_pair: int, pools: Mapping[str, Sequence[str]], others: Sequence[ObservedPairs], seed: int
+    names: Sequence[str],
+    pairs: Sequence[Pair],
+    per_pair: int,
+    pools: Mapping[str, Sequence[str]],
+    others: Sequence[Pair],
+    seed: int,
 ) -> Iterator[bytes]:
     """Yield lines of CSV: the header, the pairs with label 1, and `per_pair` times as many negatives with label 0.
 
+    names : of the columns of the pairs.
     pools : column -> the cells to draw negatives from, in place of the cells of the pairs.
     others : further pairs that are not negatives.
 
     Raises BadInputError if there are too few pairs to draw from.
     """
     sides = [
-        {cell: number for number, cell in enumerate(dict.fromkeys(pools.get(name, [p[side] for p in pairs.cells])))}
-        for side, name in enumerate(pairs.names)
+        {cell: number for number, cell in enumerate(dict.fromkeys(pools.get(name, [pair[side] for pair in pairs])))}
+        for side, name in enumerate(names)
     ]
     first, second = (list(side) for side in sides)
-    known = [
-        sides[0][a] * len(second) + sides[1][b]
-        for one in (pairs, *others)
-        for a, b in one.cells
-        if a in sides[0] and b in sides[1]
-    ]
+    known = [sides[0][a] * len(second) + sides[1][b] for a, b in (*pairs, *others) if a in sides[0] and b in sides[1]]
     found = drawn(
-        per_pair * len(pairs.cells),
+        per_pair * len(pairs),
         np.array(known, dtype=np.int64),
         len(first) * len(second),
         np.random.default_rng(seed),
     )
-    yield line([*pairs.names, LABEL])
-    for a, b in pairs.cells:
+    yield line([*names, LABEL])
+    for a, b in pairs:
         yield line([a, b, LINKED])
     for code in found.tolist():
         yield line([first[code // len(second)], second[code % len(second)], NOT_LINKED])

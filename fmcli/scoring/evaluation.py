@@ -123,20 +123,22 @@ def evaluate_model(
     row_groups: RowGroups | None = None,
     relations: Sequence[RelationFiles] = (),
     relevant: float | None = None,
+    kept: list[Dataset] | None = None,
 ) -> Outcome:
     """Score labeled rows, and add their counts to `counts`. With `label_weights`, labels may have weights, which then
     count in the metrics. `row_groups` gives the groups of the rows. Rows are joined with the rows of `relations`. The
-    result is the same for any number of threads. relevant : as in `relevance_of`.
+    result is the same for any number of threads. relevant : as in `relevance_of`; kept : gets the rows, with the
+    columns of the model.
 
     Raises BadInputError, which names the file, line and column, for a label that is missing or unknown to the model;
     the errors of `predict`; and NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
     outputs, relevance = scorer.model.columns, relevance_of(scorer.labels, relevant)
-    pieces = []
+    pieces, score = [], labeled_scores(scorer)
     scored = each_chunk(
         scorer,
         paths,
-        labeled_scores(scorer),
+        lambda piece: (score(piece), None if kept is None else piece.data),
         format=format,
         threads=threads,
         labeled=True,
@@ -146,9 +148,12 @@ def evaluate_model(
         check=partial(require_known, scorer.labels),
         relations=relations,
     )
-    for piece in scored:
+    for piece, data in scored:
         pieces.append(piece)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
+        if kept is not None and data is not None:
+            kept.append(data)
+            held += sum(one.nbytes for one in kept)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
     return outcome_of(scorer, pieces, counts, label_weights, relevance)

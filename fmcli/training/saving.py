@@ -147,4 +147,5 @@ def warm_start_of(path: str, file: ModelFile, *, only_new: bool = False) -> Warm
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
         file=file,
         occurrences=scorer.occurrences,
+        known=scorer.known,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, TypeVar
 
 import click
@@ -28,4 +27,10 @@ def ranking_options(over: str, seen: str, relevant: str) -> Callable[[F], F]:
         option("validation", "--seen", multiple=True, type=InputFile(), metavar="FILE", help=seen),
         option("validation", "--over", type=InputFile(), metavar="FILE", help=over),
     )
-    return lambda function: reduce(lambda command, add: add(command), added, function)
+
+    def decorate(function: F) -> F:
+        for add in added:
+            function = add(function)
+        return function
+
+    return decorate

@@ -81,14 +81,14 @@ def command(
     if unknown := {column for column, _ in among} - set(pair):
         raise UsageError(f"--among {sorted(unknown)[0]}: the column is not one of --pair {','.join(pair)}")
     check_files()
-    from fmcli.prepare.negatives import ObservedPairs, cells_of, with_negatives
+    from fmcli.prepare.negatives import cells_of, with_negatives
 
     form = form_of(choices.columns, choices.delimiter, choices.encoding)
     with log_of(choices) as log:
-        pairs = ObservedPairs.of(table, pair, form)
-        others = [ObservedPairs.of(path, pair) for path in exclude]
+        pairs = list(cells_of(table, pair, form))
+        others = [cells for path in exclude for cells in cells_of(path, pair)]
         pools = {column: [cell for (cell,) in cells_of(path, [column])] for column, path in among}
-        lines = with_negatives(pairs, per_pair, pools, others, seed)
+        lines = with_negatives(pair, pairs, per_pair, pools, others, seed)
         with written_to(output) as sink:
             sink.header(next(lines))
             for line in lines:

@@ -161,49 +161,31 @@ class FactorScores(ModelScores):
             require_if_large(2 * part.nbytes, f"the vectors of {data.rows:,} rows")
             own, size = np.zeros(data.rows), np.zeros(data.rows)
             for start in range(0, data.rows, ROWS_AT_ONCE):
-                stop = min(start + ROWS_AT_ONCE, data.rows)
-                self._fill(splitters, data, start, stop, part[start:stop], second=second)
-                self._bound(splitters, data, start, stop, own[start:stop], size[start:stop], second=second)
+                some = slice(start, min(start + ROWS_AT_ONCE, data.rows))
+                self._fill(splitters, data, some, part[some], second=second)
+                for splitter in splitters:  # bounds that hold for all draws
+                    terms, vector = halves_of(splitter, data, some, second=second, bounding=True)
+                    np.maximum(own[some], terms, out=own[some])
+                    np.maximum(size[some], np.sqrt(np.einsum("ij,ij->i", vector, vector)), out=size[some])
             whole.parts.append(np.ascontiguousarray(part.T) if second else part)
             whole.own.append(own)
             whole.size.append(size)
         return whole
 
-    def _fill(
-        self, splitters: Sequence[Splitter], data: Dataset, start: int, stop: int, out: Singles, *, second: bool
-    ) -> None:
+    def _fill(self, splitters: Sequence[Splitter], data: Dataset, some: slice, out: Singles, *, second: bool) -> None:
         """Write the vectors of rows, all draws side by side. At the end, an item has its own terms where a context has
         1; with lengths, a context also has its own terms where an item has 1. Without lengths, a context's own terms
         are the same for all items and are left out."""
-        total, at = np.zeros(stop - start), 0
+        total, at = np.zeros(len(out)), 0
         with np.errstate(over="ignore"):  # overflowing numbers have no bound, so their pairs are scored exactly
             for splitter in splitters:
-                own, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
-                splitter.halves(data, start, stop, own, vector, second=second)
+                own, vector = halves_of(splitter, data, some, second=second)
                 out[:, at : at + splitter.width] = vector / len(splitters) if second else vector
                 at += splitter.width
                 total += own / len(splitters)
             out[:, at] = total if second else 1
             if self.with_length:
                 out[:, at + 1] = 1 if second else total
-
-    def _bound(
-        self,
-        splitters: Sequence[Splitter],
-        data: Dataset,
-        start: int,
-        stop: int,
-        own: Floats,
-        size: Floats,
-        *,
-        second: bool,
-    ) -> None:
-        """Write bounds that hold for all draws."""
-        for splitter in splitters:
-            terms, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
-            splitter.halves(data, start, stop, terms, vector, second=second, bounding=True)
-            np.maximum(own, terms, out=own)
-            np.maximum(size, np.sqrt(np.einsum("ij,ij->i", vector, vector)), out=size)
 
     def scaled(self, data: Dataset, *, second: bool) -> Dataset:
         """Return rows with scaled values. A shifted column, which all rows have, belongs to the items if an item has
@@ -265,6 +247,16 @@ class FactorScores(ModelScores):
             cross = contexts.size[at] * items.size[at][some].max()
             total += (contexts.own[at] + items.own[at][some].max() + cross) * length**degree
         return total
+
+
+def halves_of(
+    splitter: Splitter, data: Dataset, some: slice, *, second: bool, bounding: bool = False
+) -> tuple[Floats, Floats]:
+    """Return (n) the own terms and (n, width) the vectors of some rows, or bounds of their magnitudes."""
+    rows = some.stop - some.start
+    own, vector = np.empty(rows), np.empty((rows, splitter.width))
+    splitter.halves(data, some.start, some.stop, own, vector, second=second, bounding=bounding)
+    return own, vector
 
 
 def pair_scores(scorer: Scorer, items: Dataset) -> tuple[PairScores, str]:

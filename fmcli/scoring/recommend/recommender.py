@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -202,15 +202,12 @@ class Recommender:
         found_for_each = max(min(self.top, self.items.rows), 1)
         step = min(max(FOUND_AT_ONCE // found_for_each, 1), CONTEXTS_AT_ONCE)
 
-        def blocks() -> Iterable[int]:
-            return range(0, contexts.rows, step)
-
         def work(start: int) -> tuple[int, Recommended]:
             stop = min(start + step, contexts.rows)
             of_block = None if seen is None else seen.of_contexts(start, stop)
             return start, self.find(contexts.take(np.arange(start, stop, dtype=np.int32)), of_block)
 
-        yield from in_turn(work, blocks(), threads)
+        yield from in_turn(work, range(0, contexts.rows, step), threads)
 
     def table(self, contexts: Dataset, seen: Seen | None, threads: int) -> tuple[Numbers, Floats]:
         """Return (contexts, top) the rows of the items found, and their predictions; beyond these, -1 and nan."""

@@ -46,7 +46,7 @@ def with_model(choices: Choices, warm_start: WarmStart | None) -> Choices:
     does. Raises UsageError if a user says otherwise."""
     if warm_start is None or not choices.only_new:
         return choices
-    if warm_start.terms is not None:
+    if warm_start.known is not None:
         return replace(choices.changed(implicit=True), given=choices.given | {"implicit"})
     if choices.implicit:
         raise UsageError(

@@ -50,7 +50,7 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     else:
         whole = warm_start.on_columns(columns.occurring.united(warm_start.occurring))
         whole = whole.grown(whole.model.features, fields)
-    if kind.depends_on_columns(spec.values) or warm_start.terms is not None:
+    if kind.depends_on_columns(spec.values) or warm_start.known is not None:
         numbering = whole.transform.numbering
         rows = rows if numbering is None else rows.on_columns(numbering, settings.threads)
         return rows, replace(settings, warm_start=whole, whole=whole)

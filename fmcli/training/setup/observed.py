@@ -178,8 +178,8 @@ def are_in_order_of_items(context: NDArray[np.int64], item: NDArray[np.int64]) -
 def terms_of(choices: Choices, table: Schema | None, warm_start: WarmStart | None) -> AllPairsTerms:
     """Return what the rows of a run are, and what pairs that are not observed add to its objective: as the run of the
     warm start had it, if it has one. table : the columns of the rows. Raises UsageError."""
-    if warm_start is not None and warm_start.terms is not None:
-        return warm_start.terms
+    if warm_start is not None and warm_start.known is not None:
+        return warm_start.known.terms
     given = choices.unseen_weight is not None
     weight, power = choices.unseen_weight if given else UNSEEN_WEIGHT, choices.l2_power
     negatives = choices.negatives if draws_negatives(choices) else 0

@@ -15,11 +15,11 @@ from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.scaling import SCALE, Scaling
-from fmcli.data.shards.observed_rows import AllPairsTerms, Sides
+from fmcli.data.shards.observed_rows import Sides
 from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.known_pairs import moved_parts, saved_pairs, saved_terms
+from fmcli.model_file.known_pairs import KnownPairs
 from fmcli.model_file.state import CURVATURE, PAIR_BASIS, PAIR_VALUES, PAST, SLOPE, parameter_of, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.models.model import Model
@@ -63,6 +63,7 @@ class WarmStart:
     file : the file; None: there is none.
     state : the solver's state in the file; None: the file has none.
     occurrences : how often features occurred in these rows.
+    known : its observed pairs; None: it was trained on other rows.
     draw : of a model by a solver that samples: which of its draws this is; the last one by default.
     """
 
@@ -74,6 +75,7 @@ class WarmStart:
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
     file: ModelFile | None = None
+    known: KnownPairs | None = None
     draw: int = -1
 
     @property
@@ -113,14 +115,9 @@ class WarmStart:
         return self.file.meta if self.file else {}
 
     @property
-    def terms(self) -> AllPairsTerms | None:
-        """What the pairs of its run were; None: it was trained on other rows."""
-        return saved_terms(self.arrays)
-
-    @property
     def sides(self) -> Sides | None:
         """The contexts, the items and the pairs of its run; None: it was trained on other rows."""
-        known = saved_pairs(self.arrays, self.model.features)
+        known = self.known
         return None if known is None else Sides(known.users, known.items, *known.seen.pairs())
 
     @property
@@ -172,7 +169,6 @@ class WarmStart:
                 arrays[name] = moved(array, axis, source, target, size)
             if parameter in shapes:
                 arrays[name] = extended(arrays[name], shapes[parameter])
-        arrays |= moved_parts(arrays, columns)
         model.attach({**arrays, **model.fitted_constants(arrays)})
         for name in arrays:
             if parameter_of(name) in model.constants:
@@ -189,6 +185,7 @@ class WarmStart:
             self,
             model=model,
             arrays=arrays,
+            known=self.known and self.known.moved(columns, size),
             transform=replace(
                 transform,
                 features=size,
@@ -227,7 +224,7 @@ class WarmStart:
             reason = f"loss {loss.name} compares rows, so new features have no minimum of their own"
         elif not loss.smooth:
             reason = f"loss {loss.name} is not differentiable, and new features are learned by coordinate descent"
-        elif self.terms is not None and (self.run.options["l1_w"] or self.run.options["l1_v"]):
+        elif self.known is not None and (self.run.options["l1_w"] or self.run.options["l1_v"]):
             reason = "its l1 penalty is relative to all pairs, and its file does not have their weights"
         elif numbering is not None and numbering.shared is not None:
             reason = "features that it has not seen share a column with rare ones"
@@ -235,7 +232,7 @@ class WarmStart:
             reason = f"its {pairs:,} pairs share entries by a hash, so new features have no pairs of their own"
         if reason:
             raise UsageError(f"{self.path} cannot learn new features alone: {reason}", only_new=LEAVE_OUT)
-        return self.run.of_new_features(options, of_pairs=self.terms is not None)
+        return self.run.of_new_features(options, of_pairs=self.known is not None)
 
     def labels_for(self, spec: Spec) -> Labels:
         """Return the labels of this model, under the loss of the spec. Raises UsageError if it takes others."""
