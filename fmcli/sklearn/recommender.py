@@ -82,15 +82,15 @@ class FMRecommender(Estimator):
         """
         changed = {"implicit": True, **self._resumed()}
         self._rows_of: dict[str, csr_array] = {}
-        if is_files(X) or self._is_frame(X):
-            with in_python():
-                refuse(user_features is not None or item_features is not None, "user and item name a table's features")
+        is_table = is_files(X) or self._is_frame(X)
+        has_features = user_features is not None or item_features is not None
+        names_columns = bool(user or item or count or decay)
+        with in_python():
+            refuse(is_table and has_features, "user and item name a table's features")
+            refuse(not is_table and names_columns, "user, item, count and decay name columns, but X is a matrix")
+        if is_table:
             changed |= {"user": user, "item": item, "count": count, "decay": decay}
         else:
-            with in_python():
-                refuse(
-                    bool(user or item or count or decay), "user, item, count and decay name columns, but X is a matrix"
-                )
             X = self._pairs(coo_array(check_array(X, accept_sparse="coo")), user_features, item_features)
             changed |= {side: str(field) for side, field in FIELD.items()}
         self.model_ = self._trained(X, None, changed)

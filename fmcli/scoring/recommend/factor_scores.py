@@ -96,8 +96,7 @@ class PairwiseScores(ModelScores):
         for start in range(0, self.items.rows, step):
             some = np.arange(start, min(start + step, self.items.rows), dtype=np.int32)
             one = np.repeat(np.arange(contexts.rows, dtype=np.int32), len(some))
-            pairs = united(contexts, self.items, one, np.tile(some, contexts.rows))
-            score = scored(self.scorer, pairs).order.reshape(contexts.rows, -1)
+            score = self.exact(contexts, one, np.tile(some, contexts.rows)).reshape(contexts.rows, -1)
             with np.errstate(over="ignore"):
                 yield start, score.astype(np.float32), 2 * UNIT * np.abs(score).max(axis=1) + np.finfo(np.float32).tiny
 

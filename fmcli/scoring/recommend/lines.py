@@ -28,20 +28,16 @@ class RecommendationText:
     def __init__(
         self, recommender: Recommender, contexts: NamedRows, items: NamedRows, reasons: Reasons | None, *, json: bool
     ) -> None:
-        self.recommender, self.contexts, self.items, self.reasons, self.json = (
-            recommender,
-            contexts,
-            items,
-            reasons,
-            json,
-        )
+        self.recommender, self.reasons, self.json = recommender, reasons, json
+        self.contexts, self.items = contexts, items
         given, item = contexts.column or GIVEN, items.column or ITEM
         self.given, self.item = (given, item) if given != item else (GIVEN, ITEM)
 
     def head(self) -> bytes:
         """Return the first line of a table."""
         names = [self.given, *self.contexts.shown, self.item, *self.items.shown, PREDICTION]
-        return b"" if self.json else TAB.join(cells([*names, *([REASONS] if self.reasons else [])])) + b"\n"
+        names += [REASONS] if self.reasons else []
+        return b"" if self.json else TAB.join(quoted(name.encode(), TAB) for name in names) + b"\n"
 
     def texts(self, first: int, found: Recommended) -> Iterator[bytes]:
         """Yield the recommendations for contexts in pieces of few pairs. first : the number of the first context."""
@@ -98,11 +94,6 @@ def shown(text: bytes) -> str:
 def cell(text: bytes) -> bytes:
     """Return an id or a cell of data as a cell of the written table."""
     return quoted(shown(text).encode(), TAB)
-
-
-def cells(texts: Sequence[str]) -> list[bytes]:
-    """Return texts as cells of the written table."""
-    return [quoted(text.encode(), TAB) for text in texts]
 
 
 def in_words(reasons: Sequence[tuple[str, float]]) -> str:

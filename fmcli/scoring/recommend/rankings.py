@@ -409,12 +409,9 @@ def list_figures(names: Sequence[str], pairs: UserItemPairs, scorer: Scorer, thr
     if lacking := [name for name, (metric, _) in wanted.items() if metric.of_popularity and pairs.popularity is None]:
         raise UsageError(f"metric {lacking[0]} needs pairs that tell how popular items are", seen="FILE")
     recommender = Recommender(scorer, pairs.items, max(places for _, places in wanted.values()))
-    blocks = [block for _, block in recommender.each(pairs.contexts, pairs.left_out(), threads)]
-    sizes = np.concatenate([block.counts for block in blocks])
-    place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    user = np.repeat(np.arange(len(sizes)), sizes)
-    item = np.concatenate([block.items for block in blocks]).astype(np.int64)
-    lists = Lists(user, item, place, pairs.items.rows, pairs.popularity)
+    items, _ = recommender.table(pairs.contexts, pairs.left_out(), threads)
+    user, place = np.nonzero(items >= 0)
+    lists = Lists(user, items[user, place], place, pairs.items.rows, pairs.popularity)
     return {name: metric.of(lists.first(places)) for name, (metric, places) in wanted.items()}
 
 

@@ -80,7 +80,7 @@ class AllPairsDescent(CoordinateDescent):
         return loss, self._penalty_value()
 
 
-class NewPairsDescent(AllPairsDescent, NewFeaturesDescent):
+class NewPairsDescent(NewFeaturesDescent, AllPairsDescent):
     """Descent on the objective of AllPairs by the parameters of new features, beside the contexts and the items of an
     earlier run, which are constant. The objective is the SUM over pairs, and its result for a set of new features
     depends on the pairs of this set alone, bit by bit."""
@@ -97,7 +97,3 @@ class NewPairsDescent(AllPairsDescent, NewFeaturesDescent):
         links = self.descent.links
         self._watch(new_features, tol, float(links.share[: links.count].sum(dtype=np.float64)))
         self._begin()
-
-    def objective(self, pool: Pool) -> tuple[float, float]:
-        loss, penalty = super().objective(pool)
-        return loss / self.total, penalty / self.total
