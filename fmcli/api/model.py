@@ -26,6 +26,7 @@ from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.export.arrays import exported
 from fmcli.model_file.container import ModelFile, from_bytes, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
+from fmcli.scoring.drift import Sample, doubts
 from fmcli.scoring.extra_outputs import ExtraOutputs
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
@@ -386,7 +387,11 @@ class Model:
     def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labeled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
-        rows = as_data(data, "data", self._form(threads)).dataset
+        read = as_data(data, "data", self._form(threads))
+        rows = read.dataset
+        if read.schema is not None:
+            for doubt in doubts(scorer, Sample.of(scorer.transform, rows)):
+                warnings.warn(doubt, stacklevel=4)
         refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
         score = scorer.scores(scorer.transform.in_columns(rows), threads_of(threads))
         label = scorer.labels.encode(rows.label)
@@ -553,9 +558,12 @@ class Model:
             yield of_rows(self._in_columns(X, fields))
             return
         is_empty = True
-        for one in each_chunk(self._scorer, paths, of_piece, format="auto", threads=threads, counts=Counts()):
+        counts = Counts()
+        for one in each_chunk(self._scorer, paths, of_piece, format="auto", threads=threads, counts=counts):
             is_empty = False
             yield one
+        for doubt in doubts(self._scorer, counts.sample):
+            warnings.warn(doubt, stacklevel=3)
         if is_empty:
             no_fields = np.empty(0, dtype=np.int32) if self._scorer.needs_fields else None
             yield of_rows(self._scorer.transform.in_columns(rows_of(np.empty((0, 0)), no_fields)))

@@ -399,6 +399,8 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
 
 def log_warnings(log: Log, scorer: Scorer, counts: Counts, bad: BadLines) -> None:
     """Log what may be wrong with scored rows."""
+    from fmcli.scoring.drift import doubts
+
     if warning := counted_from_another_number(scorer, counts):
         log.warning(warning)
     if counts.rows and counts.labels_as_ids == counts.rows:
@@ -409,6 +411,8 @@ def log_warnings(log: Log, scorer: Scorer, counts: Counts, bad: BadLines) -> Non
     if counts.extra:
         log.line(f"ignored columns, which the model does not know: {listing(sorted(counts.extra))}")
     log_gaps(log, counts.gaps, counts.rows)
+    for doubt in doubts(scorer, counts.sample):
+        log.warning(doubt)
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(

@@ -14,6 +14,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
+from fmcli.data.tables.reading import TableSource
 from fmcli.data.text.chunks import Columns, Piece, score_chunks
 from fmcli.data.text.faults import BadLines
 from fmcli.data.text.formats import Stream
@@ -21,6 +22,7 @@ from fmcli.data.text.line_counter import LineCounter
 from fmcli.data.text.sources import Gaps, Input, table_in
 from fmcli.model_file.check import MOST_FEATURES
 from fmcli.records import dataclass
+from fmcli.scoring.drift import PieceSums, Sample, is_sampled, sums_of
 from fmcli.scoring.extra_outputs import NOTHING, ExtraOutputs
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.scoring.written import are_written
@@ -49,6 +51,7 @@ class Counts:
     bytes: int = 0  # bytes of text
     extra: frozenset[str] = frozenset()  # columns of tables that the model does not know
     gaps: Gaps = field(default_factory=Gaps)  # of tables
+    sample: Sample = field(default_factory=Sample)  # of the rows of tables
 
     def add(self, other: Counts) -> None:
         """Add the counts of further rows."""
@@ -61,6 +64,7 @@ class Counts:
         self.bytes += other.bytes
         self.extra |= other.extra
         self.gaps.add(other.gaps)
+        self.sample.add(other.sample)
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -173,14 +177,18 @@ def each_chunk(
     marks = scorer.transform.marks
     assert marks is not None
 
-    def counted(piece: Piece) -> tuple[T, int, int]:
+    of_table = has_whole_columns(scorer, paths)
+
+    def counted(piece: Piece) -> tuple[T, int, int, PieceSums | None]:
         data = piece.data
         like_labels = data.rows if looks_like_labels(scorer, stream, piece) else 0
         unknown = data.nnz
         if isinstance(scorer.numbering, Numbering) or scorer.transform.norm_of_all:
             data = scorer.transform.in_columns(data)
         unknown -= data.nnz
-        return work(Piece(data, piece.skipped, piece.beside)), unknown + data.count_outside(marks), like_labels
+        unknown += data.count_outside(marks)
+        sums = sums_of(data, unknown) if of_table and is_sampled(piece.number) else None
+        return work(Piece(data, piece.skipped, piece.beside)), unknown, like_labels, sums
 
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
     if dictionary is not None:
@@ -201,12 +209,14 @@ def each_chunk(
         labels=scorer.labels.names,
         counter=counter,
     ):
-        result, cold, like_labels = piece.result
+        result, cold, like_labels, sums = piece.result
         counts.rows += piece.rows
         counts.bytes += piece.bytes
         counts.labels_as_ids += like_labels
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold
+        if sums is not None:
+            counts.sample.pieces.append(sums._replace(unseen=piece.unseen + cold))
         counts.comments += piece.comments
         counts.widen(piece.span)
         yield result
@@ -214,6 +224,15 @@ def each_chunk(
         if table := table_in(path):
             counts.extra |= table.extra
     counts.gaps.add(Gaps.of(paths))
+
+
+def has_whole_columns(scorer: Scorer, paths: Sequence[Input]) -> bool:
+    """Return whether the inputs are tables with all columns of the training tables, so that the columns can be
+    compared."""
+    tables = [table_in(path) for path in paths]
+    return isinstance(scorer.numbering, Dictionary) and all(
+        isinstance(table, TableSource) and table.present is None for table in tables
+    )
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:

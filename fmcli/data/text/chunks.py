@@ -49,6 +49,7 @@ class Piece:
     beside : the result of `Stream.keys`.
     labels : the names of labels 0, 1, ..; None: labels are numbers.
     ids : the ids of the columns, if they grow; the entries of a row are then unordered. None: column j is feature j.
+    number : of the piece, from 0.
     """
 
     data: Dataset
@@ -56,6 +57,7 @@ class Piece:
     beside: RowTexts | None = None
     labels: Names | None = None
     ids: FeatureIds | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def score_chunks(
     named = text.has_label_names(labels) if labeled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
-    def parse(_: int, buffer: TextBuffer) -> Parsed[ChunkResult[T] | None]:
+    def parse(number: int, buffer: TextBuffer) -> Parsed[ChunkResult[T] | None]:
         rows = Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
@@ -145,7 +147,7 @@ def score_chunks(
         try:
             if check:
                 check(data)
-            result = work(Piece(data, skipped, stream.keys(buffer, labeled), names, grown))
+            result = work(Piece(data, skipped, stream.keys(buffer, labeled), names, grown, number))
             about = labeled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
             chunk = ChunkResult(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
