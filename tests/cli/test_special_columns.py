@@ -212,6 +212,38 @@ def test_numbers_in_local_notation(run, tmp_path):
     assert "--decimal is for the numbers of --by-time" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        (lambda n: f"{n % 28 + 1:02d}/{n % 12 + 1:02d}/24", "dates such as '01/01/24', whose years have two digits"),
+        (lambda n: f"{n % 28 + 1:02d}.{n % 12 + 1:02d}.24", "dates such as '01.01.24', whose years have two digits"),
+        (lambda n: f"{n % 30}.5{'kM'[n % 2]}", "numbers with the units 'M' and 'k', such as '0.5k'"),
+    ],
+)
+def test_texts_that_repeat_are_not_names_if_they_are_dates_or_have_units(run, tmp_path, cell, told):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{cell(n)},{n % 5}\n" for n in range(400)))
+    assert told in run.fails(65, "train", "--label", "y", "t.csv").stderr
+    run.ok("train", "-q", "-e", "1", "--holdout", "0", "--label", "y", "--categorical", "x", "-o", "m.fm", "t.csv")
+
+
+@pytest.mark.parametrize("cell", [lambda n: f"1.{n % 12}.24", lambda n: f"{n % 30}{'ABC'[n % 3]}"])
+def test_versions_and_seats_are_names(run, tmp_path, cell):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{cell(n)},{n % 5}\n" for n in range(400)))
+    done = run.ok("train", "-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "t.csv")
+    assert "column x  category" in done.stderr
+
+
+def test_ids_that_a_spreadsheet_has_rounded_are_asked_about(run, tmp_path):
+    """Each may stand for several ids; under another name, such numbers are quantities."""
+    for name in ("user_id", "energy"):
+        rows = "".join(f"{1.23 + n % 20 / 100:.2f}E+15,{n % 5}\n" for n in range(400))
+        (tmp_path / f"{name}.csv").write_text(f"{name},y\n{rows}")
+    told = run.fails(65, "train", "--label", "y", "user_id.csv").stderr
+    assert "'user_id' (rounded numbers, such as 1.23E+15) is a number or an id" in told
+    done = run.ok("train", "-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "energy.csv")
+    assert "column energy  number" in done.stderr
+
+
 @pytest.mark.parametrize("unit", [" kg", "sqft", " km/h"])
 def test_numbers_with_a_unit_are_told(run, tmp_path, unit):
     """Letters that differ, as in seats, are names."""

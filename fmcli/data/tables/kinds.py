@@ -63,10 +63,12 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
         return None
     if has_text(facts):
         return None if is_mixed(facts) or cause(facts) else CATEGORY
-    if facts["fractions"] > facts["rounded"] or facts["bits"] == present or not facts["whole"]:
+    if facts["fractions"] > facts["rounded"] or facts["bits"] == present:
         return NUMBER
-    if facts["rounded"]:
+    if facts["rounded"] and (facts["whole"] or is_id(name)):
         return None
+    if not facts["whole"]:
+        return NUMBER
     rows = present * facts["times"]
     if rows >= (ROWS_PER_FEW if distinct <= FEW_NAMES else ROWS_PER_NAME) * distinct:
         return CATEGORY
@@ -137,8 +139,9 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             figures = without_texts(one)
             present = figures["cells"] - figures["missing"]
             such = f"{figures['distinct']:,} different whole numbers in {present:,} cells, such as {one['example']}"
-            rounded = f", beside {one['rounded_cell']}" if one["rounded"] else ""
-            messages.append(f"{name!r} ({such}{rounded})")
+            rounded = f"rounded numbers, such as {one['rounded_cell']}"
+            both = [such] * bool(figures["whole"]) + [rounded] * bool(one["rounded"])
+            messages.append(f"{name!r} ({', beside '.join(both)})")
         columns, are = ("column", "is a number or an id") if len(whole) == 1 else ("columns", "are numbers or ids")
         messages = [f"cannot tell whether the {columns} {listed(messages, len(whole))} {are}"]
         every = tuple(whole)

@@ -23,11 +23,13 @@ MOSTLY = 0.9
 # The most columns that an error describes.
 MOST_DESCRIBED = 10
 
-DATES, MIXED_DATES, NO_DATE = "dates", "mixed dates", "no date"
+DATES, MIXED_DATES, NO_DATE, SHORT_YEARS = "dates", "mixed dates", "no date", "short years"
 LISTS, LOCAL, MIXED_MARKS, UNITS, NAMES = "lists", "local", "mixed marks", "units", "names"
-UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE)
+UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE, SHORT_YEARS)
 # A number and a unit: 45.6 kg, 1,200 sqft, 12 km/h.
-WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]*\s?([^\W\d_][^\d,;|]*)")
+WITH_UNIT = re.compile(r"([+-]?[0-9][0-9.,]*)\s?([^\W\d_][^\d,;|]*)")
+# A date whose year has two digits, perhaps with a time: 3/1/24, 03.01.24 13:05.
+WITH_SHORT_YEAR = re.compile(r"(?:\d\d?/\d\d?/|\d\d([.-])\d\d\1)\d\d(?:[ T]\d.*)?", re.ASCII)
 
 
 def present(facts: Figures) -> int:
@@ -79,15 +81,18 @@ def cause(facts: Figures) -> str | None:
             return LOCAL
     if facts["declared"]:
         return None
-    return UNITS if unit_of(facts) else NAMES if hardly_repeats(facts) else None
+    if facts["texts"] == cells and all(map(WITH_SHORT_YEAR.fullmatch, facts["words"])):
+        return SHORT_YEARS
+    return UNITS if units_of(facts) else NAMES if hardly_repeats(facts) else None
 
 
-def unit_of(facts: Figures) -> str | None:
-    """Return the unit of numbers that all of a column's first distinct texts have, if there are further texts;
-    otherwise None."""
+def units_of(facts: Figures) -> list[str]:
+    """Return the units of numbers that all of a column's first distinct texts have, if there are further texts; several
+    units only beside fractions, as 4A and 12C are seats."""
     found = [WITH_UNIT.fullmatch(word) for word in facts["words"]]
-    units = {match and match[1] for match in found}
-    return units.pop() if facts["other_words"] and len(units) == 1 else None
+    units = sorted({match[2] for match in found if match})
+    several = len(units) > 1 and not any(match and "." in match[1] for match in found)
+    return units if facts["other_words"] and all(found) and not several else []
 
 
 def hardly_repeats(facts: Figures) -> bool:
@@ -163,7 +168,9 @@ def _mixed_marks(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 def _units(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Figures) -> str:
-        return f"{name!r} has numbers with the unit {unit_of(one)!r}, such as {shown(one)!r}"
+        units = units_of(one)
+        several = listed([repr(unit) for unit in units], len(units))
+        return f"{name!r} has numbers with the unit{'s' * (len(units) > 1)} {several}, such as {shown(one)!r}"
 
     return f"the column {_each(columns, text)}: write the numbers alone", left_out_or_names(columns)
 
@@ -172,6 +179,14 @@ def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}: the day "
         "or the month may be first; write them as 2025-12-31",
+        left_out_or_names(columns),
+    )
+
+
+def _short_years(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, whose years have "
+        "two digits; write them as 2025-12-31",
         left_out_or_names(columns),
     )
 
@@ -223,6 +238,7 @@ MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, Advice]]]] = {
     DATES: _dates,
     MIXED_DATES: _mixed_dates,
     NO_DATE: _no_date,
+    SHORT_YEARS: _short_years,
     LISTS: _lists,
     LOCAL: _local,
     MIXED_MARKS: _mixed_marks,
