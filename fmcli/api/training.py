@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ from fmcli.choosing.automatic import few_of_class
 from fmcli.choosing.cross_validation import FoldTraining
 from fmcli.choosing.fitting import fit
 from fmcli.data.dataset import Dataset
+from fmcli.data.tables.description import column_lines
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import copied
 from fmcli.registry.alternatives import suited
@@ -148,6 +150,9 @@ def trained_model(
         assert warm_start.file is not None
         warnings.warn(str(error), stacklevel=3)
         return Model(warm_start.file, UNNAMED, [])
+    if plan.settings.table is not None:
+        for line, is_detail in column_lines(plan.settings.table, {}, "the level DEBUG"):
+            LOG.log(logging.DEBUG if is_detail else logging.INFO, "%s", line)
     if too_few := few_of_class(plan):
         LOG.warning("%s", too_few)
     if alike := without_users(plan.source, str):

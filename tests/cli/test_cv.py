@@ -84,3 +84,13 @@ def test_folds_of_a_table_have_whole_groups_or_follow_each_other_in_time(run, tm
 )
 def test_errors(run, sample, arguments, status, message):
     assert message in run.fails(status, "cv", "-q", *arguments, sample / "diabetes.train.libsvm").stderr
+
+
+def test_readings_that_only_train_tries_are_told(run, tmp_path):
+    """The folds are of models that read the table in one way, so cv does not estimate what train may choose."""
+    (tmp_path / "t.csv").write_text("hour,age,y\n" + "".join(f"{i % 12},{i * 7 % 60}.5,{i % 5}\n" for i in range(600)))
+    told = "train also tries --numeric hour: add an option"
+    cross = ("cv", "--folds", "2", "-e", "1", "--label", "y", "t.csv")
+    assert told in run.ok(*cross).stderr
+    assert "also tries" not in run.ok(*cross, "--no-quick-search").stderr
+    assert "also tries" not in run.ok(*cross, "--numeric", "hour").stderr

@@ -105,6 +105,7 @@ def test_python_says_the_same(sample, tmp_path, caplog):
     with caplog.at_level("INFO", "fmcli"):
         fmcli.train(sample / "adult.train.csv", label="income", quick_search=False)
     assert caplog.messages[-1].startswith("Predicts 500 held-out rows with AUC 0.")
+    assert any(re.match(r"column hours +category", message) for message in caplog.messages)
 
 
 @pytest.mark.parametrize(

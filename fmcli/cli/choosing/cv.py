@@ -234,7 +234,7 @@ def run(
     """Return the report of a cross-validation."""
     from fmcli.choosing.cross_validation import cross_validate, metrics_of
 
-    request = with_tables(log, request)
+    request = with_tables(log, request, one_way=True)
     rows, format = rows_of(log, request, bad)
     valid, facts = read_valid(log, request, format, bad, rows.names), rows.facts_of_rows()
     table = request.settings.table

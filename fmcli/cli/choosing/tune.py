@@ -157,13 +157,13 @@ def planned(log: Log, request: Request, bad: BadLines) -> Iterator[tuple[Request
     """Yield the request as its rows were read, and the plan of the usual run, on this machine or on a cluster, where a
     run has all workers."""
     if request.cluster is None:
-        request = with_tables(log, request)
+        request = with_tables(log, request, one_way=True)
         yield request, plan_rows(log, request, bad).plan
         return
     from fmcli.cli.train.cluster import plan_on_cluster
 
     with request.cluster.connected(log) as cluster:
-        request = with_tables(log, request, cluster)
+        request = with_tables(log, request, cluster, one_way=True)
         yield request, plan_on_cluster(log, request, bad, cluster).plan
 
 

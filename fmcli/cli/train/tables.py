@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fmcli.cli.groups import check_fields
 from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
+from fmcli.cli.train.tries import words_of
 from fmcli.data.file_formats import is_table
 from fmcli.data.shards.weights import Weighting
+from fmcli.data.tables.other_kinds import other_kinds
 from fmcli.data.tables.reading import By, TableSource, as_tables, columns_of, head_of_table
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
@@ -19,7 +21,8 @@ from fmcli.data.text.formats import RowGroups
 from fmcli.errors import UsageError
 from fmcli.registry.row_choices import OF_TABLES
 from fmcli.system.memory import peak
-from fmcli.training.setup.named_columns import known_schema, named_of, with_sides
+from fmcli.text import listed
+from fmcli.training.setup.named_columns import known_schema, may_read_otherwise, named_of, with_sides
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> Request:
+def with_tables(log: Log, request: Request, cluster: Cluster | None = None, *, one_way: bool = False) -> Request:
     """Return the request as its reading begins: inputs that are tables know their columns. Raises
     BadInputError, MissingInputError and UsageError.
 
     cluster : where the inputs are; None: on this machine.
+    one_way : whether the command reads tables in one way only, and says which others train tries.
     """
     request = replace(request, occupied=peak())
     settings, choices = request.settings, request.choices
@@ -58,6 +62,8 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         of_columns = partial(schema_of, once=choices.online)
         schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choices.join))
         log_schema(log, schema, facts)
+        if one_way and choices.quick_search and may_read_otherwise(choices):
+            log_untried(log, list(other_kinds(named, schema, facts)))
     settings = replace(settings, table=schema).with_scaled_numbers()
     if settings.spec is not request.settings.spec and "scale" not in settings.spec.given:
         log.line(f"scaled the columns of numbers: --scale {settings.spec.values['scale']} (--scale none does not)")
@@ -90,6 +96,13 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         valid=tuple(valid),
         test=tuple(test),
     )
+
+
+def log_untried(log: Log, others: Sequence[Mapping[str, Any]]) -> None:
+    """Log the other ways to read the tables, by choices, which train tries and this command does not."""
+    if others:
+        several = listed([words_of(one) for one in others], len(others))
+        log.line(f"this command reads the table as above; train also tries {several}: add an option that train uses")
 
 
 def time_column(request: Request) -> str | None:

@@ -185,8 +185,8 @@ def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 def _short_years(columns: Columns) -> tuple[str, dict[str, Advice]]:
     return (
-        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, whose years have "
-        "two digits; write them as 2025-12-31",
+        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, whose years "
+        "have two digits; write them as 2025-12-31",
         left_out_or_names(columns),
     )
 
