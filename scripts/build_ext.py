@@ -49,7 +49,7 @@ FLAGS = [
 # Kernels, and modules with loops of their own over text, entries or rows, are optimized fully. The others call kernels
 # for each sample or row, and are as fast at the lower level, which compiles them in half the time.
 HOT = (
-    *("fmcli.*kernels", "fmcli.data.*", "fmcli.losses.*", "fmcli.models.poly2"),
+    *("fmcli.*kernels", "fmcli.data.*", "fmcli.losses.*", "fmcli.models.second_order.poly2"),
     *("fmcli.scoring.scores", "fmcli.scoring.interleaved", "fmcli.scoring.recommend.*"),
     *("fmcli.solvers.full_batch.*", "fmcli.solvers.rounds.*", "fmcli.solvers.stochastic.batch"),
 )

@@ -304,7 +304,7 @@ def test_every_hot_module_exists():
     for name in script.HOT:
         assert fnmatch.filter(names, name), name
     assert all(script.level_of(f"fmcli.{room}.kernels") == script.HOT_LEVEL for room in KERNEL_ROOMS)
-    assert script.level_of("fmcli.models.fm") == script.LEVEL
+    assert script.level_of("fmcli.models.second_order.fm") == script.LEVEL
 
 
 def test_the_builders_flags_come_last(monkeypatch):

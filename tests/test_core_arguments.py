@@ -13,16 +13,16 @@ from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.data.text.parser import Rows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.loss import Softmax, Squared
-from fmcli.models.ffm import FFM
-from fmcli.models.fm import FM
 from fmcli.models.layout import BlockLayout
 from fmcli.models.local.coding import Soft
 from fmcli.models.local.llfm import LLFM
-from fmcli.models.poly2 import MOST_ENTRIES, Poly2
 from fmcli.models.polynomial.anova import HOFM, HOFMShared
 from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.models.polynomial.lifted import LiftedAnova
 from fmcli.models.polynomial.polynet import PN
+from fmcli.models.second_order.ffm import FFM
+from fmcli.models.second_order.fm import FM
+from fmcli.models.second_order.poly2 import MOST_ENTRIES, Poly2
 from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve

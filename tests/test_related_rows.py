@@ -11,8 +11,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.related.joining import joined as join
 from fmcli.data.related.rows import RelatedRows, Relation
 from fmcli.losses.loss import Squared
-from fmcli.models.fm import SHA2
 from fmcli.models.related.sums import RelatedSums
+from fmcli.models.second_order.fm import SHA2
 from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec

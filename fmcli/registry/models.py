@@ -169,7 +169,7 @@ _MODELS = (
     ModelEntry(
         "linear",
         "Linear model: one weight per feature.",
-        "fmcli.models.linear:Linear",
+        "fmcli.models.second_order.linear:Linear",
         ("bias",),
         joins=True,
         pairs=True,
@@ -178,7 +178,7 @@ _MODELS = (
     ModelEntry(
         "poly2",
         "One weight for each pair of features.",
-        "fmcli.models.poly2:Poly2",
+        "fmcli.models.second_order.poly2:Poly2",
         ("bias", "linear", "pair_bits"),
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}, "cd": {"init_strength": 0.0}, "lbfgs": {"init_strength": 0.0}},
@@ -194,7 +194,7 @@ _MODELS = (
     ModelEntry(
         "fm",
         "Factorization machine.",
-        "fmcli.models.fm:FM",
+        "fmcli.models.second_order.fm:FM",
         _FM,
         dense_solver=_BY_COLUMNS,
         joins=True,
@@ -216,7 +216,7 @@ _MODELS = (
         "shfm",
         "Strongly hierarchical FM: an interaction is non-zero only if both main effects are, unless factors are "
         "orthogonal to v_0.",
-        "fmcli.models.fm:SHFM",
+        "fmcli.models.second_order.fm:SHFM",
         ("rank", "bias"),
         solver=_BY_COLUMNS,
         with_solver={
@@ -230,7 +230,7 @@ _MODELS = (
     ModelEntry(
         "sha2",
         "Strongly hierarchical ANOVA kernel regression of order 2.",
-        "fmcli.models.fm:SHA2",
+        "fmcli.models.second_order.fm:SHA2",
         ("rank", "bias", *_BETA),
         _START["sha2"],
         solver="ftrl",
@@ -241,7 +241,7 @@ _MODELS = (
     ModelEntry(
         "sglfm",
         "FM with a sparse group lasso penalty: whole features and individual factors become exactly zero.",
-        "fmcli.models.fm:FM",
+        "fmcli.models.second_order.fm:FM",
         _FM,
         {**_SGL, "l1": 2e-5, "group_l1": 1e-5},
         solver="fobos",
@@ -254,7 +254,7 @@ _MODELS = (
     ModelEntry(
         "glfm",
         "FM with a group lasso penalty: whole features become exactly zero.",
-        "fmcli.models.fm:FM",
+        "fmcli.models.second_order.fm:FM",
         _FM,
         {**_SGL, "group_l1": 1e-4},
         solver="fobos",
@@ -270,7 +270,7 @@ _MODELS = (
     ModelEntry(
         "l1fm",
         "FM with an L1 penalty: individual factors become exactly zero.",
-        "fmcli.models.fm:FM",
+        "fmcli.models.second_order.fm:FM",
         _FM,
         {**_SGL, "l1": 3e-5},
         solver="fobos",
@@ -371,7 +371,7 @@ _MODELS = (
     ModelEntry(
         "bilinear",
         "Bilinear model: interactions between the features of field 0 and the features of field 1.",
-        "fmcli.models.bilinear:Bilinear",
+        "fmcli.models.second_order.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
         pairs=True,
@@ -381,7 +381,7 @@ _MODELS = (
     ModelEntry(
         "ffm",
         "Field-aware FM: each feature has separate factors for each field that it interacts with.",
-        "fmcli.models.ffm:FFM",
+        "fmcli.models.second_order.ffm:FFM",
         _FM,
         {"rank": 4, "norm": True, "init_std": 0.03},
         # Larger factors leave the saddle point at 0 in fewer epochs. With squared loss, they fit noise first.

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import occurring
-from fmcli.models.fm import FM
 from fmcli.models.kept import HALF, widened
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
+from fmcli.models.second_order.fm import FM
 from fmcli.scoring.interleaved import DRAWS_TOGETHER, InterleavedFM
 from fmcli.scoring.rows import ROWS_A_TASK, score_rows
 from fmcli.system.parallel import in_parallel

@@ -4,7 +4,7 @@ core, but no code of other components."""
 import numpy as np
 
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 
 from fmcli.base.fields cimport summed
 from fmcli.base.types cimport Block, Factors, Sample, Scratch, SparseGradient, real

@@ -17,7 +17,7 @@ DRAWS_TOGETHER = MOST_DRAWS  # for Python
 
 cdef class InterleavedFM:
     """Scores of all draws in one pass over the rows, in a third of the time of separate passes: the parameters of an
-    entry are found once, and lie in few cache lines. The scores have the same bits as by fmcli.models.fm.FM.
+    entry are found once, and lie in few cache lines. The scores have the same bits as by FM.
 
     The draws are not copied. `interleaved` returns copies for the features of the rows to score.
 

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.fm import FM
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.models.polynomial.anova import HOFM
+from fmcli.models.second_order.fm import FM
 from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
 from fmcli.registry.streams import PREPARE_STREAM, generator

@@ -1,8 +1,8 @@
 """Models of any order: sums of ANOVA kernels [HO] or of all-subsets kernels."""
 
-from fmcli.models.fm import SecondOrder
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.fm import SecondOrder
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import EverySubset, anova_terms, degree_terms, split_of
 from fmcli.models.weighted import Beta
 

@@ -1,7 +1,7 @@
 """The lifted (multi-linear) form of the ANOVA kernel."""
 
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import lifted_terms, split_of
 
 from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real

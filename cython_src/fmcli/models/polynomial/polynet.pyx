@@ -1,7 +1,7 @@
 """Polynomial networks, direct and lifted: sums of products of linear functions of a sample."""
 
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import power_terms, product_terms, split_of
 from fmcli.models.weighted import Beta
 

@@ -2,7 +2,7 @@
 #ifndef FMCLI_ROW_UPDATES_INL
 #define FMCLI_ROW_UPDATES_INL
 
-#include "fmcli/models/pairs.h"
+#include "fmcli/models/second_order/pairs.h"
 #include "fmcli/solvers/stochastic/group_steps.h"
 #include "fmcli/solvers/stochastic/row_vectors.h"
 #include "fmcli/solvers/stochastic/update_rules.h"

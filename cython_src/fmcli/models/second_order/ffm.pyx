@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli.models.layout import FEATURES, BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import FieldPairs, split_of
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 

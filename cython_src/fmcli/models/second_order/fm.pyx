@@ -1,7 +1,7 @@
 """Second-order models, in which two features interact through the inner product of their factors."""
 
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import anova_terms, split_of
 from fmcli.models.weighted import Beta
 

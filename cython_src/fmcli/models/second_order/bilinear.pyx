@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli.models.layout import BlockLayout
-from fmcli.models.linear import bias_block
+from fmcli.models.second_order.linear import bias_block
 from fmcli.models.split import Slot, split_of, tuple_terms
 from fmcli.errors import BadInputError
 from fmcli.system.memory import require

@@ -2,7 +2,7 @@
 
 #include "fmcli/base/columns.h"
 #include "fmcli/models/arguments.h"
-#include "fmcli/models/pairs.h"
+#include "fmcli/models/second_order/pairs.h"
 
 namespace {
 
