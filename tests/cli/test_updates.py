@@ -21,15 +21,18 @@ def test_what_a_quick_search_chose_is_as_many_times_the_default_of_all_rows(run,
     (tmp_path / "n1").write_text("".join(lines[600:]))
     run.ok("train", "--quick-search", "-q", "-s", "cd", "-o", "m", "n0")
     file = load(str(tmp_path / "m"))
-    factor = file.meta["multiples"]["l2_v"]
+    chosen = file.meta["multiples"]
+    factor = chosen["l2_v"]
     assert file.meta["options"]["l2_v"] == pytest.approx(factor * 10 / 480)  # a fifth was held out
     log = run.ok("train", "-i", "m", "-o", "n", "n1").stderr
     assert f"is {factor:.3g} times the default for all rows, as in m\n" in log
     after = load(str(tmp_path / "n")).meta
     assert after["options"]["l2_v"] == pytest.approx(factor * 10 / 1200)
-    assert after["multiples"] == {"l2_v": factor}
+    assert after["multiples"] == chosen
     run.ok("train", "-q", "-i", "m", "--l2-v", "0.5", "-o", "n", "n1")
-    assert load(str(tmp_path / "n")).meta["multiples"] == {}
+    assert load(str(tmp_path / "n")).meta["multiples"] == {
+        name: times for name, times in chosen.items() if name != "l2_v"
+    }
 
 
 @pytest.mark.parametrize("options", [["--disk", "--cache", "c", "--memory", "1"], []], ids=str)
