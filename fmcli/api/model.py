@@ -280,6 +280,7 @@ class Model:
             If the model has scores of several classes, or ``seen`` does not fit; it is a ValueError.
         """
         from fmcli.scoring.recommend.known import ITEMS, USERS, known_seen
+        from fmcli.scoring.recommend.named import lacking
         from fmcli.scoring.recommend.recommender import Recommender
 
         with in_python():
@@ -288,18 +289,20 @@ class Model:
             number, scorer = threads_of(threads), self._scorer
             pairs = None
             if seen is None or not (is_files(seen) or self._reads(seen)):
-                items, contexts = (self._side(one, side, number) for one, side in ((over, ITEMS), (given, USERS)))
+                sides = (self._side(one, side, number) for one, side in ((over, ITEMS), (given, USERS)))
+                (items, of_items), (contexts, of_contexts) = sides
+                lacks = lacking(of_contexts, of_items, scorer.table)
                 pairs = known_seen(scorer, contexts, items)
                 pairs = pairs if seen is None else pairs_of(seen, contexts.rows, items.rows)
             else:
-                contexts, items, pairs = self._seen(given, over, seen, number)
+                contexts, items, pairs, lacks = self._seen(given, over, seen, number)
             recommender = Recommender(scorer, items, top)
             if found := recommender.shared(contexts):
                 row, column = found
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
-            for warning in recommender.warnings(contexts, "given", "over", str):
+            for warning in filter(None, (lacks, *recommender.warnings(contexts, "given", "over", str))):
                 warnings.warn(warning, stacklevel=2)
             return recommender.table(contexts, pairs, number)
 
@@ -320,19 +323,23 @@ class Model:
         with in_python():
             return [id.decode(errors="replace") for id in known_rows(self._scorer, side).ids]
 
-    def _side(self, X: Any, side: str, threads: int) -> Dataset:
-        """Return rows of a side of pairs, with the columns of the model; None: all that the model knows. Raises
-        BadInputError and UsageError."""
+    def _side(self, X: Any, side: str, threads: int) -> tuple[Dataset, frozenset[str] | None]:
+        """Return rows of a side of pairs, with the columns of the model; None: all that the model knows; and the
+        columns with features, if they are of a table. Raises BadInputError and UsageError."""
         from fmcli.scoring.recommend.known import known_rows
+        from fmcli.scoring.recommend.named import columns_with_features
 
         if X is None:
-            return known_rows(self._scorer, side).data
-        found = list(self._each(X, None, threads, lambda piece: piece.data, lambda data: data, partial=True))
-        return concatenated([data.changed(label=np.zeros(data.rows)) for data in found])
+            known = known_rows(self._scorer, side)
+            return known.data, known.present
+        inputs = self._inputs(X, partial=True)
+        found = list(self._each(X, None, threads, lambda piece: piece.data, lambda data: data, inputs))
+        present = columns_with_features(inputs[0]) if inputs else None
+        return concatenated([data.changed(label=np.zeros(data.rows)) for data in found]), present
 
-    def _seen(self, given: Any, over: Any, seen: Any, threads: int) -> tuple[Dataset, Dataset, Seen]:
-        """Return contexts and items with the columns of the model, and the pairs of them in frames or files. Raises
-        BadInputError, MissingInputError and UsageError."""
+    def _seen(self, given: Any, over: Any, seen: Any, threads: int) -> tuple[Dataset, Dataset, Seen, str]:
+        """Return contexts and items with the columns of the model, the pairs of them in frames or files, and a warning
+        of columns that both lack. Raises BadInputError, MissingInputError and UsageError."""
         from fmcli.scoring.recommend.named import Naming, check_columns, named_rows, seen_pairs
 
         sides = []
@@ -342,11 +349,11 @@ class Model:
             assert inputs is not None
             sides.append(named_rows(self._scorer, inputs[0], Naming(), threads=threads, counts=Counts()))
         contexts, items = sides
-        check_columns(contexts, items, self._scorer.table)
+        lacks = check_columns(contexts, items, self._scorer.table)
         inputs = self._inputs(seen, partial=True, name="seen")
         assert inputs is not None
         pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
-        return contexts.data, items.data, pairs
+        return contexts.data, items.data, pairs, lacks
 
     def evaluate(
         self,
@@ -546,14 +553,13 @@ class Model:
         threads: int,
         of_piece: Callable[[Piece], T],
         of_rows: Callable[[Dataset], T],
-        *,
-        partial: bool = False,
+        inputs: list[str] | None = None,
     ) -> Iterator[T]:
         """Yield the results for the pieces of X, if it is read in pieces, or for all of its rows.
 
-        partial : whether a table may have a part of the columns.
+        inputs : X, as inputs of the reader; None: it has all columns of the model.
         """
-        paths = self._inputs(X, partial=partial)
+        paths = self._inputs(X, partial=False) if inputs is None else inputs
         if paths is None:
             yield of_rows(self._in_columns(X, fields))
             return

@@ -16,7 +16,6 @@ from fmcli.cli.options import SectionCommand, given, option, output_option
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.predict import IDS, in_words, log_model, log_warnings
 from fmcli.errors import UsageError
-from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.kinds import NAMES
@@ -172,12 +171,8 @@ def run(log: Log, request: RecommendRequest) -> None:
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
-    if unknown := check_columns(contexts, items, scorer.table):
-        missing_from, they = ("column", "it") if len(unknown) == 1 else ("columns", "they")
-        log.warning(
-            f"both tables lack the {missing_from} {listing([repr(name) for name in unknown])} of the model: scoring as "
-            f"if {they} were empty"
-        )
+    if warning := check_columns(contexts, items, scorer.table):
+        log.warning(warning)
     for column in request.show:
         if column not in (*contexts.shown, *items.shown):
             raise UsageError(f"--show {column}: neither {contexts.source} nor {items.source} has this column")

@@ -47,3 +47,17 @@ def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
     return np.where(known[order][at] == wanted, order[at], -1)
+
+
+def equal_rows(known: Hashes, wanted: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers of known rows in the order of their hashes; and for each wanted row where equal ones begin
+    among these, and how many they are: none for rows without entries."""
+    order = np.argsort(known, kind="stable")
+    begin, end = (np.searchsorted(known[order], wanted, side=side) for side in ("left", "right"))
+    return order, begin, np.where(wanted == 0, 0, end - begin)
+
+
+def spread(begin: NDArray[np.int64], size: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all places of some ranges, one range after the other: the number of the range, and the place."""
+    group = np.repeat(np.arange(len(size)), size)
+    return group, np.arange(len(group)) + np.repeat(begin - (np.cumsum(size) - size), size)

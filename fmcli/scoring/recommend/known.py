@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.hashes import hashes, places_in
+from fmcli.data.hashes import Hashes, equal_rows, hashes, spread
 from fmcli.data.shards.observed_rows import Seen
 from fmcli.errors import UsageError, called
 from fmcli.scoring.lists import Popularity
@@ -18,6 +18,8 @@ from fmcli.scoring.scorer import Scorer
 # The sides of pairs, and the options that give other ones.
 USERS, ITEMS = "users", "items"
 OPTIONS = {USERS: "given", ITEMS: "over"}
+
+Numbers = NDArray[np.int64]
 
 
 def known_rows(scorer: Scorer, side: str) -> NamedRows:
@@ -48,7 +50,8 @@ def known_rows(scorer: Scorer, side: str) -> NamedRows:
     ]
     columns = sorted({place for row in cells for place, _ in row})
     ids = [b",".join(cell for _, cell in row) for row in cells]
-    return NamedRows(data, ids, None, ",".join(table.features[place] for place in columns), {}, source, None)
+    present = frozenset(table.features[place] for place in found if place is not None)
+    return NamedRows(data, ids, None, ",".join(table.features[place] for place in columns), {}, source, present)
 
 
 def known_popularity(scorer: Scorer, items: Dataset) -> Popularity | None:
@@ -56,24 +59,48 @@ def known_popularity(scorer: Scorer, items: Dataset) -> Popularity | None:
     known = scorer.known
     if known is None:
         return None
-    place = places_in(hashes(known.items), hashes(items))
     counts = np.bincount(known.seen.items, minlength=known.items.rows)
-    return Popularity(np.where(place >= 0, counts[place], 0), known.users.rows)
+    order, begin, size = equal_rows(own_hashes(scorer, known.items), own_hashes(scorer, items))
+    item, place = spread(begin, size)
+    return Popularity(np.bincount(item, counts[order[place]], items.rows).astype(np.int64), known.users.rows)
 
 
 def known_seen(scorer: Scorer, contexts: Dataset, items: Dataset) -> Seen | None:
-    """Return the pairs of training of some contexts and items, which are found by their features; None for a model of
-    other rows."""
+    """Return the pairs of training of some contexts and items, or of some items and users; None for a model of other
+    rows."""
     known = scorer.known
     if known is None:
         return None
-    sides = (known.users, contexts), (known.items, items)
-    user, item = (places_in(hashes(theirs), hashes(mine)) for theirs, mine in sides)
-    row_of: NDArray[np.int64] = np.full(known.items.rows, -1, dtype=np.int64)
-    row_of[item[item >= 0]] = np.flatnonzero(item >= 0)
-    begins, seen = known.seen
-    sizes = np.where(user >= 0, np.diff(begins)[user], 0)
-    context = np.repeat(np.arange(contexts.rows), sizes)
-    within = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = row_of[seen[np.repeat(begins[user], sizes) + within]]
-    return Seen.of(context[found >= 0], found[found >= 0], contexts.rows)
+    sides = own_hashes(scorer, known.users), own_hashes(scorer, known.items)
+    given, over = own_hashes(scorer, contexts), own_hashes(scorer, items)
+    seen = known.seen
+    if np.isin(given[given != 0], sides[1]).any():
+        user, item = seen.pairs()
+        seen, sides = Seen.of(item, user, known.items.rows), sides[::-1]
+    return Seen.of(*pairs_of_equal(seen, sides, given, over), contexts.rows)
+
+
+def own_hashes(scorer: Scorer, rows: Dataset) -> Hashes:
+    """Return hashes of what identifies users or items: their features without those of joined tables, where a cell may
+    have changed since training; 0 for rows without them."""
+    table = scorer.table
+    if table is None or not table.joins:
+        return hashes(rows)
+    joined = {name for several in table.joins.values() for name in several}
+    own, columns = np.ones(scorer.model.features, dtype=np.bool_), np.unique(rows.index)
+    places = table.columns_of(map(str, scorer.ids(columns)))
+    own[columns] = [place is None or table.features[place] not in joined for place in places]
+    return hashes(rows, own)
+
+
+def pairs_of_equal(seen: Seen, sides: tuple[Hashes, Hashes], given: Hashes, over: Hashes) -> tuple[Numbers, Numbers]:
+    """Return seen pairs as contexts and items with the hashes `given` and `over`. sides : the hashes of both sides of
+    the seen pairs."""
+    order, begin, size = equal_rows(sides[0], given)
+    context, place = spread(begin, size)
+    user = order[place]
+    of_user, place = spread(seen.begins[user], np.diff(seen.begins)[user])
+    item = seen.items[place]
+    order, begin, size = equal_rows(over, sides[1])
+    pair, place = spread(begin[item], size[item])
+    return context[of_user][pair], order[place]

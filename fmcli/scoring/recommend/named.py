@@ -21,7 +21,7 @@ from fmcli.data.text.formats import BEFORE_FEATURES, FEATURE, RowTexts, Stream, 
 from fmcli.data.text.pieces import concatenated
 from fmcli.data.text.sources import TableInput, TextBuffer, name_of
 from fmcli.errors import BadInputError, UsageError
-from fmcli.names import no_such
+from fmcli.names import listing, no_such
 from fmcli.prepare.negatives import LABEL, cells_of
 from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts, each_chunk
@@ -153,7 +153,7 @@ def named_rows(
     of_table = beside[0].of_table
     more = [[text for one in beside for text in one.more[place]] for place in range(len(beside[0].more))]
     lacking = "no id" if naming.id_column else "an empty cell as its id" if of_table else "no feature, as its id"
-    data, first = concatenated(pieces), inputs[0]
+    data = concatenated(pieces)
     kept = different_rows(data, ids)
     if len(kept) < len(ids):
         data, ids = data.take(kept), [ids[row] for row in kept.tolist()]
@@ -167,7 +167,7 @@ def named_rows(
         column or None,
         dict(zip(shown, more, strict=True)) if of_table else {},
         name_of(path),
-        frozenset(first.present or ()) if isinstance(first, TableSource) else None,
+        columns_with_features(inputs[0]),
     )
 
 
@@ -193,16 +193,36 @@ def check_ids(ids: Sequence[bytes], source: str, lacking: str) -> None:
                 )
 
 
-def check_columns(contexts: NamedRows, items: NamedRows, table: Schema | None) -> list[str]:
-    """Return the columns with features that neither table has. Raises UsageError for a column that both tables have."""
-    if contexts.present is None or items.present is None or table is None:
-        return []
-    if both := sorted(contexts.present & items.present):
+def check_columns(contexts: NamedRows, items: NamedRows, table: Schema | None) -> str:
+    """Return a warning of columns with features that neither table has, or "". Raises UsageError for a column that both
+    tables have."""
+    if (
+        contexts.present is not None
+        and items.present is not None
+        and (both := sorted(contexts.present & items.present))
+    ):
         raise UsageError(
             f"{contexts.source} and {items.source} both have the column {both[0]!r}, which the model knows; remove it "
             "from one of them"
         )
-    return [name for name in table.features if name not in contexts.present | items.present]
+    return lacking(contexts.present, items.present, table)
+
+
+def lacking(one: frozenset[str] | None, other: frozenset[str] | None, table: Schema | None) -> str:
+    """Return a warning of columns with features that are in neither of two tables, or "". one, other : the columns of
+    the tables with features; None: it is not a table."""
+    if table is None or one is None or other is None:
+        return ""
+    names = [repr(name) for name in table.features if name not in one | other]
+    if not names:
+        return ""
+    missing, they = ("column", "it") if len(names) == 1 else ("columns", "they")
+    return f"both tables lack the {missing} {listing(names)} of the model: scoring as if {they} were empty"
+
+
+def columns_with_features(path: str) -> frozenset[str] | None:
+    """Return the columns of an input that the model knows; None: it is not a table."""
+    return frozenset(path.present or ()) if isinstance(path, TableSource) else None
 
 
 def check_apart(recommender: Recommender, contexts: NamedRows, items: NamedRows) -> None:
