@@ -134,7 +134,7 @@ BAD = {
         lambda one: one.fit(duckdb.sql("SELECT 'a' AS u, 'b' AS i"), user="u", item="i", user_features=np.eye(2)),
         "user and item name a table's features",
     ),
-    "a count": (lambda one: one.fit(np.eye(3) / 2), "no count that is at least 1"),
+    "a count": (lambda one: one.fit(np.eye(3) / 2), "row 1 has the count 0.5"),
     "twice": (lambda one: one.set_params(warm_start=True).fit(np.eye(3)), "was trained with implicit"),
 }
 

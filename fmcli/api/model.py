@@ -27,10 +27,12 @@ from fmcli.export.arrays import exported
 from fmcli.model_file.container import ModelFile, from_bytes, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.drift import Sample, doubts
+from fmcli.scoring.evaluation import require_labels
 from fmcli.scoring.extra_outputs import ExtraOutputs
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
+from fmcli.system.memory import require_if_large
 from fmcli.text import unescaped
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Output = Literal["value", "prob", "label", "raw"]
 T = TypeVar("T")
+CELL_BYTES = 16  # of a recommendation: a row number and a prediction
 # The forms of models for other programs.
 Form = Literal["libfm", "libffm", "libffm-no-sse", "libffm-text"]
 
@@ -291,18 +294,19 @@ class Model:
             if seen is None or not (is_files(seen) or self._reads(seen)):
                 sides = (self._side(one, side, number) for one, side in ((over, ITEMS), (given, USERS)))
                 (items, of_items), (contexts, of_contexts) = sides
-                lacks = lacking(of_contexts, of_items, scorer.table)
+                said = [lacking(of_contexts, of_items, scorer.table)]
                 pairs = known_seen(scorer, contexts, items)
                 pairs = pairs if seen is None else pairs_of(seen, contexts.rows, items.rows)
             else:
-                contexts, items, pairs, lacks = self._seen(given, over, seen, number)
+                contexts, items, pairs, said = self._seen(given, over, seen, number)
+            require_if_large(contexts.rows * top * CELL_BYTES, f"{top:,} items for each of {contexts.rows:,} contexts")
             recommender = Recommender(scorer, items, top)
             if found := recommender.shared(contexts):
                 row, column = found
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
-            for warning in filter(None, (lacks, *recommender.warnings(contexts, "given", "over", str))):
+            for warning in filter(None, (*said, *recommender.warnings(contexts, "given", "over", str))):
                 warnings.warn(warning, stacklevel=2)
             return recommender.table(contexts, pairs, number)
 
@@ -321,7 +325,7 @@ class Model:
         from fmcli.scoring.recommend.known import known_rows
 
         with in_python():
-            return [id.decode(errors="replace") for id in known_rows(self._scorer, side).ids]
+            return [unescaped(id.decode(errors="replace")) for id in known_rows(self._scorer, side).ids]
 
     def _side(self, X: Any, side: str, threads: int) -> tuple[Dataset, frozenset[str] | None]:
         """Return rows of a side of pairs, with the columns of the model; None: all that the model knows; and the
@@ -337,9 +341,9 @@ class Model:
         present = columns_with_features(inputs[0]) if inputs else None
         return concatenated([data.changed(label=np.zeros(data.rows)) for data in found]), present
 
-    def _seen(self, given: Any, over: Any, seen: Any, threads: int) -> tuple[Dataset, Dataset, Seen, str]:
-        """Return contexts and items with the columns of the model, the pairs of them in frames or files, and a warning
-        of columns that both lack. Raises BadInputError, MissingInputError and UsageError."""
+    def _seen(self, given: Any, over: Any, seen: Any, threads: int) -> tuple[Dataset, Dataset, Seen, list[str]]:
+        """Return contexts and items with the columns of the model, the pairs of them in frames or files, and warnings.
+        Raises BadInputError, MissingInputError and UsageError."""
         from fmcli.scoring.recommend.named import Naming, check_columns, named_rows, seen_pairs
 
         sides = []
@@ -352,8 +356,8 @@ class Model:
         lacks = check_columns(contexts, items, self._scorer.table)
         inputs = self._inputs(seen, partial=True, name="seen")
         assert inputs is not None
-        pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
-        return contexts.data, items.data, pairs, lacks
+        pairs, none = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
+        return contexts.data, items.data, pairs, [lacks, *none]
 
     def evaluate(
         self,
@@ -394,6 +398,7 @@ class Model:
     def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labeled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
+        require_labels(scorer)
         read = as_data(data, "data", self._form(threads))
         rows = read.dataset
         if read.schema is not None:

@@ -176,14 +176,16 @@ def run(log: Log, request: RecommendRequest) -> None:
     for column in request.show:
         if column not in (*contexts.shown, *items.shown):
             raise UsageError(f"--show {column}: neither {contexts.source} nor {items.source} has this column")
-    recommender = Recommender(scorer, items.data, request.top)
+    recommender = Recommender(scorer, items.data, min(request.top, len(items.ids)))
     check_apart(recommender, contexts, items)
     if recommender.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {recommender.reason}")
     if not request.seen:
         seen = known_seen(scorer, contexts.data, items.data)
     else:
-        seen = seen_pairs(scorer, request.seen, contexts, items, format=request.choices.format, threads=threads)
+        seen, none = seen_pairs(scorer, request.seen, contexts, items, format=request.choices.format, threads=threads)
+        for warning in none:
+            log.warning(warning)
     lines = RecommendationText(
         recommender,
         contexts,

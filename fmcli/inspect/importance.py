@@ -15,6 +15,7 @@ from fmcli.data.text.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import Row, largest
 from fmcli.losses.links import Floats
+from fmcli.scoring.evaluation import require_labels
 from fmcli.scoring.explain.explanation import Explainer, Explanation
 from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
 from fmcli.scoring.prediction import Counts, each_chunk
@@ -96,6 +97,8 @@ def of_rows(
 
     Raises BadInputError, MissingInputError and UsageError.
     """
+    if permute:
+        require_labels(scorer)
     explainer, counts, kept = Explainer(scorer), Counts(), []
     shares = Shares(scorer, explainer.outputs)
     chunks = each_chunk(

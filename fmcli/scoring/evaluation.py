@@ -171,8 +171,16 @@ def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
     return Relevance(float(np.searchsorted(np.array(labels.values), relevant)))
 
 
+def require_labels(scorer: Scorer) -> None:
+    """Raise UsageError for a model of observed pairs, which have no labels, and whose scores are no counts."""
+    if scorer.known is not None:
+        measure = "fmcli evaluate --over measures its rankings"
+        raise UsageError(f"{scorer.path} ranks items for users, and has no labels to compare with; {measure}")
+
+
 def labeled_scores(scorer: Scorer) -> Callable[[Piece], LabeledScores]:
-    """Return a function that scores labeled rows. The model must know their labels."""
+    """Return a function that scores labeled rows. The model must know their labels. Raises UsageError."""
+    require_labels(scorer)
     labels = scorer.labels
 
     def work(piece: Piece) -> LabeledScores:

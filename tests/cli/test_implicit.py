@@ -586,9 +586,10 @@ def test_what_observed_pairs_need_is_checked(run, tmp_path, case):
 
 
 BAD = {
-    "count": ("user,film,n\nu1,f1,2\nu1,f2,0.5\n", ["--count", "n"], "row 2 has no count that is at least 1"),
-    "weight": ("user,film,n\nu1,f1,2\nu1,f2,-1\n", ["--weight-column", "n"], "row 2 has no count that is positive"),
-    "zero": ("user,film,n\nu1,f1,2\nu1,f2,0\n", ["--weight-column", "n"], "row 2 has no count that is positive"),
+    "count": ("user,film,n\nu1,f1,2\nu1,f2,0.5\n", ["--count", "n"], "row 2 has the count 0.5; leave out rows whose"),
+    "weight": ("user,film,n\nu1,f1,2\nu1,f2,-1\n", ["--weight-column", "n"], "row 2 has the weight -1; leave out"),
+    "zero": ("user,film,n\nu1,f1,2\nu1,f2,0\n", ["--weight-column", "n"], "row 2 has the weight 0; leave out"),
+    "none": ("user,film,n\nu1,f1,2\nu1,f2,\n", ["--count", "n"], "row 2 has no count; leave out"),
     "user": ("user,film\nu1,f1\n,f2\n", [], "row 2 has no user"),
     "item": ("user,film\nu1,f1\nu2,\n", [], "row 2 has no item"),
 }

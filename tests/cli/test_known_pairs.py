@@ -81,3 +81,62 @@ def test_all_rows_of_an_item_that_a_user_has_seen_are_left_out(run, seen, tmp_pa
     assert found == {
         (f"u{user}", copy) for user in range(USERS) for copy, film in film_of.items() if (f"u{user}", film) not in seen
     }
+
+
+def numbered(tmp_path, form):
+    """Tables of users, films and the pairs of the first user, whose ids are whole numbers in a form, such as 3.0."""
+    table(tmp_path / "given.csv", [("user",), ("1",)])
+    table(tmp_path / "over.csv", [("film",), *((film,) for film in range(ITEMS))])
+    table(tmp_path / "had.csv", [("user", "film"), *((form.format(1), form.format(film)) for film in range(3))])
+    return ["--given", "given.csv", "--over", "over.csv", "--seen", "had.csv", "m.fm"]
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{}.00"])
+def test_seen_ids_are_spelled_as_in_any_other_table(run, tmp_path, form):
+    """A column of whole numbers with an empty cell has become 1.0, 2.0."""
+    pairs = [(user, (user + 3 * n) % ITEMS) for n in range(4) for user in range(USERS)]
+    table(tmp_path / "plays.csv", [("user", "film"), *pairs])
+    run.ok("train", *SIDES, "-o", "m.fm", "plays.csv")
+    done = run.ok("recommend", *numbered(tmp_path, form))
+    assert {film for _, film in pairs_of(done)} == {str(film) for film in range(3, ITEMS)}
+    assert "leaves out nothing" not in done.stderr
+
+
+def test_seen_rows_without_a_pair_are_a_warning(run, seen, tmp_path):
+    run.ok("train", *SIDES, "-o", "m.fm", "plays.csv")
+    table(tmp_path / "had.csv", [("user", "film"), ("U1", "F1")])
+    table(tmp_path / "users.csv", [("user",), ("u1",)])
+    told = "had.csv: no row is a pair of ids of users.csv and films.csv, so it leaves out nothing"
+    assert (
+        told in run.ok("recommend", "--given", "users.csv", "--over", "films.csv", "--seen", "had.csv", "m.fm").stderr
+    )
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.read_csv(tmp_path / name) for name in ("users.csv", "films.csv", "had.csv")]
+    with pytest.warns(UserWarning, match="no row is a pair of ids of given and over, so it leaves out nothing"):
+        fmcli.load(tmp_path / "m.fm").recommend(*frames[:2], seen=frames[2])
+
+
+def test_python_names_users_as_the_table_does(run, tmp_path):
+    """Without the escapes of text of features."""
+    users = ["a b", "50%", "c:d", "a%20b"]
+    table(tmp_path / "plays.csv", [("user", "film"), *((user, f"f{n}") for n in range(3) for user in users)])
+    run.ok("train", *SIDES, "-o", "m.fm", "plays.csv")
+    assert sorted(fmcli.load(tmp_path / "m.fm").users) == sorted(users)
+
+
+def test_scores_of_pairs_are_not_compared_with_counts(run, seen, tmp_path):
+    table(tmp_path / "counted.csv", [("user", "film", "n"), *((*pair, 2) for pair in sorted(seen))])
+    run.ok("train", *SIDES, "--count", "n", "-o", "m.fm", "counted.csv")
+    told = "m.fm ranks items for users, and has no labels to compare with"
+    for arguments in (("evaluate", "m.fm"), ("inspect", "m.fm", "--permute", "--importance")):
+        assert told in run.fails(2, *arguments, "counted.csv").stderr
+    with pytest.raises(ValueError, match="ranks items for users"):
+        fmcli.load(tmp_path / "m.fm").evaluate(str(tmp_path / "counted.csv"))
+
+
+def test_more_items_than_memory_are_no_bug(run, seen, tmp_path):
+    run.ok("train", *SIDES, "-o", "m.fm", "plays.csv")
+    every = run.ok("recommend", "--top", str(10**20), "m.fm")
+    assert len(pairs_of(every)) == USERS * ITEMS - len(seen)
+    with pytest.raises(MemoryError, match="of memory"):
+        fmcli.load(tmp_path / "m.fm").recommend(top=10**20)

@@ -45,6 +45,8 @@ ORDERS = ("", "day", "month")
 # The text after the column's name in the features of a time, and in the features of a vector.
 TIME_PARTS, PLACE = (".month=", ".weekday=", ".hour="), "["
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
+# Such an integer in a cell, perhaps with zeros after a point.
+WHOLE_CELL = re.compile(rf"({WHOLE_NUMBER.pattern})(?:\.0+)?", re.ASCII)
 MOST_LENGTH = 2**31 - 1  # the length of vectors; each place is a feature
 
 
@@ -283,6 +285,13 @@ class Schema:
             begin = name.partition("=")[0]
             of_parts = (re.sub(r"\.(month|weekday|hour)$", "", begin), re.sub(r"\[\d+\]$", "", begin))
             yield next((place[one] for one in (name, begin, *of_parts) if one in place), None)
+
+    def spelled(self, column: str, cell: str) -> str:
+        """Return a cell as the names of a category are spelled: 1.0 as 1 in a column of integers, True as true."""
+        if column in self.truths:
+            return cell.lower() if cell.lower() in ("true", "false") else cell
+        whole = WHOLE_CELL.fullmatch(cell) if column in self.whole else None
+        return cell if whole is None else "0" if whole[1] == "-0" else whole[1]
 
     @property
     def numbers(self) -> list[str]:

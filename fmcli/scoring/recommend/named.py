@@ -238,14 +238,14 @@ def check_apart(recommender: Recommender, contexts: NamedRows, items: NamedRows)
 
 def seen_pairs(
     scorer: Scorer, paths: Sequence[str], contexts: NamedRows, items: NamedRows, *, format: str, threads: int
-) -> Seen:
+) -> tuple[Seen, list[str]]:
     """Return the pairs of a context and an item that occur in the rows of some inputs: a row of a table has both ids in
     their columns, a row of text has the first features of both. Rows with the negative one of two labels do not
-    count.
+    count. And return a warning for each input without such a pair.
 
     Raises BadInputError, MissingInputError and UsageError.
     """
-    found = [np.empty((2, 0), dtype=np.int64)]
+    found, warnings = [np.empty((2, 0), dtype=np.int64)], []
     names = None if contexts.features is None or items.features is None else numbered(scorer, contexts, items)
     for path in scorer.tables(paths, partial=True) if format == "auto" else paths:
         is_table = isinstance(path, TableInput)
@@ -253,11 +253,15 @@ def seen_pairs(
             raise UsageError(
                 f"{name_of(path)}: rows of contexts, of items and of pairs that were seen must all be tables, or none"
             )
-        found += (
-            [pairs_of_table(scorer, path, contexts, items)] if names is None else names.pairs(path, format, threads)
-        )
+        pairs = [pairs_of_table(scorer, path, contexts, items)] if names is None else names.pairs(path, format, threads)
+        found += pairs
+        if not sum(part.size for part in pairs):
+            warnings.append(
+                f"{name_of(path)}: no row is a pair of ids of {contexts.source} and {items.source}, so it leaves out "
+                "nothing"
+            )
     rows, numbers = np.concatenate(found, axis=1)
-    return Seen.of(rows, numbers, len(contexts.ids))
+    return Seen.of(rows, numbers, len(contexts.ids)), warnings
 
 
 def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedRows) -> Numbers:
@@ -265,15 +269,22 @@ def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedR
     schema = scorer.table
     assert schema is not None
     encoding = "latin-1" if schema.latin1 else "utf-8"
-    sides = [{id.decode(errors="surrogateescape"): row for row, id in enumerate(one.ids)} for one in (contexts, items)]
     form = replace(Schema({}), names=schema.names, delimiter=schema.delimiter, latin1=encoding == "latin-1")
     columns, labels = [str(contexts.column), str(items.column)], scorer.labels
+    sides: list[dict[str, int]] = []
+    for one, column in zip((contexts, items), columns, strict=True):
+        texts = (schema.spelled(column, id.decode(errors="surrogateescape")) for id in one.ids)
+        sides.append({text: row for row, text in enumerate(texts)})
     label = schema.label or LABEL  # as `negatives` writes it, for a model of text
     if labels.negative is not None and label not in schema.features and label in head_of_table(path, form).names:
         columns.append(label)
+    cells = (
+        (schema.spelled(columns[0], one), schema.spelled(columns[1], other), its_label)
+        for one, other, *its_label in cells_of(path, columns, form)
+    )
     pairs = [
         (sides[0][one], sides[1][other])
-        for one, other, *its_label in cells_of(path, columns, form)
+        for one, other, its_label in cells
         if one in sides[0] and other in sides[1] and not any(map(labels.is_negative, its_label))
     ]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

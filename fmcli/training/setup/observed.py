@@ -131,8 +131,10 @@ def observed(
     count = np.ones(data.rows) if data.label is None else np.asarray(data.label, np.float64)
     valid = np.isfinite(count) & ((count >= 1) if counted else (count > 0))
     if not valid.all():
-        least = "at least 1" if counted else "positive"
-        raise BadInputError(f"{source}: row {int(valid.argmin()) + 1} has no count that is {least}")
+        row, what = int(valid.argmin()), "count" if counted else "weight"
+        least, number = "at least 1" if counted else "positive", count[row]
+        has = f"no {what}" if np.isnan(number) else f"the {what} {number:.6g}"
+        raise BadInputError(f"{source}: row {row + 1} has {has}; leave out rows whose {what} is not {least}")
     kept = side >= 0
     indptr = np.concatenate([[0], np.cumsum(np.bincount(of_row[kept], minlength=data.rows))])
     pairs = Dataset(
