@@ -10,7 +10,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -225,17 +225,23 @@ def _known(error: Exception) -> FmcliError:
         return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}\nsee {path} --help")
     if isinstance(error, MemoryError):
         return NotEnoughMemoryError("not enough memory; use a machine with more memory, a smaller rank or fewer rows")
-    text = " ".join(str(error).split())
-    if any(reason in text for reason in WITHOUT_MEMORY):
-        return NotEnoughMemoryError(
-            f"not enough memory ({text[:80]}); raise the limit of ulimit -v or -u, or use fewer threads: -j 1"
-        )
+    for text in _texts(error):
+        if any(reason in text for reason in WITHOUT_MEMORY):
+            return NotEnoughMemoryError(
+                f"not enough memory ({text[:80]}); raise the limit of ulimit -v or -u, or use fewer threads: -j 1"
+            )
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return OutputError(f"{error.filename}: {reason}" if error.filename else reason)
-    return BugError(
-        f"this is a bug in fmcli, please report it: {type(error).__name__}: {text} (--verbose shows where it happened)"
-    )
+    what = f"{type(error).__name__}: {next(_texts(error))}"
+    return BugError(f"this is a bug in fmcli, please report it: {what} (--verbose shows where it happened)")
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """Yield the message of an error, and those of the errors that it comes from."""
+    while error is not None:
+        yield " ".join(str(error).split())
+        error = error.__cause__ or error.__context__
 
 
 def _end_by_broken_pipe() -> NoReturn:

@@ -210,6 +210,20 @@ def test_memory_that_runs_out_after_all_is_no_bug(run, tmp_path):
     assert done.stderr.startswith("fmcli: error: not enough memory")
 
 
+def test_a_library_that_hides_why_it_cannot_be_loaded_is_no_bug(run, tmp_path):
+    """scipy says that its installation is broken if there is no memory for a part of it."""
+    (tmp_path / "t").write_bytes(GOOD)
+    broken = (
+        "import numpy\n"
+        "def arange(*a, **k):\n"
+        "    cause = ImportError('x.so: failed to map segment from shared object')\n"
+        "    raise ImportError('the install seems to be broken') from cause\n"
+        "numpy.arange = arange"
+    )
+    done = run.fails(4, "train", "-q", "t", before=broken)
+    assert done.stderr.startswith("fmcli: error: not enough memory (x.so: failed to map segment")
+
+
 def test_verbose_shows_where_an_error_happened(run, tmp_path):
     done = run.fails(66, "train", "--verbose", "missing")
     assert "Traceback (most recent call last)" in done.stderr
