@@ -411,3 +411,16 @@ def test_patience_without_effect_gets_a_warning_if_it_is_given(run, sample, tmp_
         done = run.ok("train", "-q", *options, *patience, "rows")
         warned = f"--patience has no effect, because {why}" in done.stderr
         assert warned == bool(patience and why), done.stderr
+
+
+def test_files_that_measure_what_they_teach_are_told(run, tmp_path):
+    """The same file twice, under any name, or as validation data."""
+    (tmp_path / "t.csv").write_text("hour,y\n" + "".join(f"u{i % 12},{i * 7 % 5}\n" for i in range(100)))
+    (tmp_path / "copy.csv").write_bytes((tmp_path / "t.csv").read_bytes())
+    train = ("train", "-e", "1", "--no-quick-search", "--label", "y", "-o", "m.fm", "t.csv")
+    told = "hint: --valid ./t.csv is also a file to train on: its metrics are not of new rows"
+    assert told in run.ok(*train, "--valid", "./t.csv").stderr
+    assert "hint: t.csv is given 2 times: rows that are held out are learned, too" in run.ok(*train, "./t.csv").stderr
+    log = run.ok(*train, "--valid", "copy.csv").stderr
+    assert "is given" not in log
+    assert "is also" not in log

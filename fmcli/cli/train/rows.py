@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,6 +59,7 @@ class Planned(NamedTuple):
 def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     """Return the plan of the run on its rows."""
     settings = with_groups(request.settings, request)
+    log_repeated(log, request)
     read, format = rows_of(log, request, bad)
     log_ignored(log, request)
     unweighted = read_valid(log, request, format, bad, read.names)
@@ -71,6 +74,17 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     if not plan.source.in_memory:
         log.detail(f"{len(plan.source.sizes)} shards")
     return Planned(plan, format, None if is_read_once(request) else read, unweighted)
+
+
+def log_repeated(log: Log, request: Request) -> None:
+    """Say which files are given twice, so that the model learns the rows that measure it."""
+    times = Counter(map(os.path.realpath, request.inputs))
+    for path, count in times.items():
+        if count > 1:
+            log.line(f"hint: {os.path.basename(path)} is given {count} times: rows that are held out are learned, too")
+    for path in request.valid:
+        if os.path.realpath(path) in times:
+            log.line(f"hint: --valid {name_of(path)} is also a file to train on: its metrics are not of new rows")
 
 
 def log_ignored(log: Log, request: Request) -> None:
