@@ -9,7 +9,7 @@ from fmcli.choosing.quick_search import TriedValue
 from fmcli.data.shards.observed_rows import ObservedRows
 from fmcli.errors import DivergedError
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, with_options
+from fmcli.training.planning import Plan, of_run
 from fmcli.training.prepared import prepared_model
 
 WEIGHT, FACTORS = "unseen_weight", "l2_v"
@@ -51,7 +51,8 @@ def changed(plan: Plan, option: str, value: float) -> Plan:
     if option == WEIGHT:
         assert isinstance(plan.source, ObservedRows)
         return replace(plan, source=plan.source.weighing(value))
-    return with_options(plan, {option: value})
+    spec = replace(plan.spec, values={**plan.spec.values, option: value}, given=plan.spec.given | {option})
+    return of_run(replace(plan, spec=spec), plan)
 
 
 def untrained(plan: Plan) -> Plan:

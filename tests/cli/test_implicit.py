@@ -81,6 +81,17 @@ def test_pairs_without_tastes_are_ranked_as_popular_items_are(run, popular, tmp_
     assert model > of_popular - 2 * 0.4 / np.sqrt(150)  # two standard errors
 
 
+def test_chosen_options_are_those_of_the_log(run, popular, tmp_path):
+    """With them, a run without a search has the same model: a better penalty of factors leaves the other one."""
+    command = ("train", *SIDES, "-k", "8", "--unseen-weight", "0.5", "-o", tmp_path / "m.fm", popular)
+    done = run.ok(*command[:-3], "--quick-search", *command[-3:])
+    *_, strength = re.findall(r"^tried --l2-v (\S+):.*using it", done.stderr, re.M)
+    chosen = arrays(run, tmp_path / "m.fm")
+    run.ok(*command[:-3], "--no-quick-search", "--l2-v", strength, *command[-3:])
+    again = arrays(run, tmp_path / "m.fm")
+    assert all(np.array_equal(again[name], chosen[name]) for name in chosen)
+
+
 def test_a_model_that_is_no_better_than_popular_items_is_named(run, popular, tmp_path):
     done = run.ok(
         "train",
