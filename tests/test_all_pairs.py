@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from problems import build, choices, parameters
+from problems import build, choices, parameters, taken
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.observed_rows import AllPairsTerms, ObservedRows, Sides
@@ -90,12 +90,12 @@ class Pairs:
 
 
 def allocated(kind, seed=1, rank=5, **options):
-    model = build(kind, FEATURES, rank=rank, split_index=OF_CONTEXTS, **options)
+    model = build(kind, FEATURES, rank=rank, split_index=OF_CONTEXTS, fit_beta=False, **options)
     model.pack()
     model.allocate(0)
     rng = np.random.default_rng(seed)
-    for array in model.parameters.values():
-        array[...] = rng.normal(0, 0.4, array.shape)
+    for name, array in model.parameters.items():
+        array[...] = rng.normal(0, 2 if name == "beta" else 0.4, array.shape)
     return model
 
 
@@ -173,11 +173,11 @@ def test_each_step_is_that_of_all_pairs(monkeypatch, kind, ids, rank):
     after = parameters(model)
     for name, array in expected.items():
         assert after[name] == pytest.approx(array, rel=2e-3, abs=2e-4), name
-        assert np.abs(array - before[name]).max() > 0.01
+        assert np.abs(array - before[name]).max() > 0.01 or name == "beta"
 
 
 def train(source, kind="fm", epochs=6, threads=1, **options):
-    options = {"l2_w": 0.1, "l2_v": 0.1, **options}
+    options = {"l2_w": 0.1, "l2_v": 0.1, **taken(kind, {"fit_beta": False}), **options}
     spec = make_spec(kind, "cd", "squared", {"epochs": epochs, **options})
     model = allocated(kind, rank=options.get("rank", 8))
     task = Task(spec, model, source, threads=threads)
@@ -231,6 +231,19 @@ def test_the_bits_do_not_depend_on_threads(monkeypatch, kind):
     ends = [parameters(train(Pairs(4).source(), kind, threads=threads)[0]) for threads in (1, 2, 3)]
     for one in ends[1:]:
         assert all(np.array_equal(one[name], ends[0][name]) for name in one)
+
+
+@pytest.mark.parametrize("rank", [5, 20])
+def test_sha2_with_beta_of_ones_is_shfm(rank):
+    ends = []
+    for kind in ("shfm", "sha2"):
+        model = allocated(kind, rank=rank)
+        if kind == "sha2":
+            model.parameters["beta"][...] = 1
+        descent_of(model, Pairs(), Pairs().weight, ALPHA).run(3, lambda *_: False)
+        ends.append(parameters(model))
+    shfm, sha2 = ends
+    assert all(np.array_equal(sha2[name], shfm[name]) for name in shfm)
 
 
 def test_rows_that_all_threads_update_have_the_same_steps(monkeypatch):

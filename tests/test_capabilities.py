@@ -18,7 +18,8 @@ def test_entries_of_models_agree_with_their_classes():
     for name, kind in TRAINED.items():
         model = build(name, FEATURES, rank=2)
         assert kind.joins == (model.joined is not None and not kind.unpenalized), name
-        assert kind.pairs == (model.sides is not None and not kind.unpenalized), name
+        fixed = build(name, FEATURES, rank=2, fit_beta=False)
+        assert kind.pairs == (fixed.sides is not None and not kind.unpenalized), name
         assert kind.drawn == all(layout.affine != "one" for layout in model.layout if layout.trained), name
         assert not kind.rounds or takes_rounds(model), name
         assert not kind.apart or model.anchored is None, name

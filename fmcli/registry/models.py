@@ -54,7 +54,7 @@ class ModelEntry(Entry):
     closed_form : whether it is solved in closed form, without a solver.
     joins : whether training rows may have relations: the class has `joined`. A kind with `unpenalized` leaves relations
         to that kind, also for `pairs`.
-    pairs : whether observed pairs can train it: the class has `sides`.
+    pairs : whether observed pairs can train it: the class has `sides`, without fitted beta.
     cost : the time of an epoch per nonzero and rank, relative to fm, measured on four sets.
     cost_with : solver -> a factor by which it takes longer than the costs of kind and solver say.
     compared_with : the solvers with which --auto compares it with other kinds.
@@ -235,6 +235,7 @@ _MODELS = (
         _START["sha2"],
         solver="ftrl",
         with_solver={**_SPARSE, **_FARTHER, **_SAMPLED},
+        pairs=True,
         cost=1.2,
         tunes=_TUNED,
     ),

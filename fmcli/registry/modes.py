@@ -14,7 +14,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.row_choices import OF_TABLES
 from fmcli.registry.solvers import ALL_PAIRS_SOLVER, POOLED, ROUNDS, SOLVERS
-from fmcli.registry.specs import Spec
+from fmcli.registry.specs import FIT_BETA, Spec
 
 # Conditions that modes exclude, besides choices -> their words, in which choices stand as {name}.
 RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
@@ -173,6 +173,8 @@ def with_all_pairs(spec: Spec) -> str:
         return ""
     if spec.solver != ALL_PAIRS_SOLVER:
         return f"{{implicit}} needs {{solver}} {ALL_PAIRS_SOLVER}, which never visits the pairs one by one"
+    if spec.values.get(FIT_BETA):
+        return f"{{implicit}} trains {spec.model} only if beta keeps its initial values; leave out {{{FIT_BETA}}}"
     return ""
 
 

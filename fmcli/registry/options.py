@@ -143,7 +143,8 @@ _OPTIONS = (
         "fit_beta",
         bool,
         None,
-        "Fit the weights beta of the factors, or keep their initial values; fitted if the order is even.",
+        "Fit the weights beta of the factors, or keep their initial values; fitted if the order is even, unless all "
+        "pairs count ({implicit}).",
         "model",
     ),
     Option(

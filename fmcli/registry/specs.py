@@ -32,6 +32,9 @@ REFINES = {
 # The option that gives labels a unit of their own in training, and the task of the losses with such labels.
 SCALE_LABELS, SCALED_TASK = "scale_labels", "real"
 
+# The option that fits the weights of factors, or keeps their initial values.
+FIT_BETA = "fit_beta"
+
 # Option -> the only schedule of the learning rate that has it.
 OF_SCHEDULE = {"power": "invscaling", "t0": "inverse"}
 
@@ -279,8 +282,8 @@ def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     """Raise UsageError if a nuclear norm penalty is given for a model without order 2 and fitted kernel weights."""
     if not values.get("nuclear"):
         return
-    if "fit_beta" not in kind.options or values.get("order", 2) != 2 or values["fit_beta"] is False:
-        kinds = " or ".join(takers_of(MODELS, "fit_beta"))
+    if FIT_BETA not in kind.options or values.get("order", 2) != 2 or values[FIT_BETA] is False:
+        kinds = " or ".join(takers_of(MODELS, FIT_BETA))
         raise UsageError(
             f"{called('nuclear')} applies only to kernels of order 2 with fitted weights; use {called('model')} "
             f"{kinds}, without {called('no_fit_beta')}"

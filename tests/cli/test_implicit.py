@@ -66,6 +66,23 @@ def test_users_get_items_of_their_taste(run, log, tmp_path):
         assert re.search(rf"^tried .*{option} [\d.]+", done.stderr, re.M)
 
 
+def test_sha2_keeps_its_beta(run, log, tmp_path):
+    """The log says so, unless the user has; negative ones are as good, also to learn new users with."""
+    command = ("train", "--quick-search", *SIDES, "-m", "sha2", "-k", "8", "-o", tmp_path / "m.fm", log)
+    done, line = run.ok(*command), "beta keeps its initial values, because all pairs count (--no-fit-beta)"
+    assert line in done.stderr
+    model, popular = figures(done.stderr, "recall@10")
+    assert model > popular + 0.2
+    assert arrays(run, tmp_path / "m.fm")["beta"].tolist() == [[1, -1] * 4]
+    new = table(tmp_path / "new.csv", [(USERS, item) for item in (1, 5, 9, 13)])
+    top = run.ok("recommend", "--fold-in", new, "--top", "4", "m.fm").stdout.decode()
+    of_new = [int(item) % TASTES for item in re.findall(rf"^u{USERS}\tf(\d+)", top, re.M)]
+    assert len(of_new) == 4
+    assert of_new.count(1) >= 3
+    assert line not in run.ok(*command[:-2], "n.fm", "--no-fit-beta", "--beta-start", "ones", "-e", "1", log).stderr
+    assert arrays(run, tmp_path / "n.fm")["beta"].tolist() == [[1] * 8]
+
+
 @pytest.fixture
 def popular(tmp_path, rng):
     """A log of users without tastes: some items are more popular than others."""
@@ -332,7 +349,7 @@ def test_python_recommends_what_the_command_does(run, log, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:all rows of given get the same list")  # by linear
-@pytest.mark.parametrize("kind", ["linear", "fm", "shfm", "bilinear"])
+@pytest.mark.parametrize("kind", ["linear", "fm", "shfm", "sha2", "bilinear"])
 def test_inner_products_of_vectors_order_items_as_recommend_does(run, log, tmp_path, kind):
     size = () if kind == "linear" else ("-k", "4")
     run.ok("train", *SIDES, *size, "-e", "8", "-m", kind, "-o", "m.fm", log)
@@ -580,7 +597,8 @@ REFUSED = {
     "loss": ([*SIDES, "--loss", "squared"], "observed pairs have no labels"),
     "without --implicit": (["--user", "user"], "--implicit"),
     "solver": ([*SIDES, "-s", "adagrad"], "needs -s cd"),
-    "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm, bilinear"),
+    "kind": ([*SIDES, "-m", "ffm"], "models linear, fm, shfm, sha2, bilinear"),
+    "beta": ([*SIDES, "-m", "sha2", "--fit-beta"], "only if beta keeps its initial values; leave out --fit-beta"),
     "groups of bilinear": ([*SIDES, "-m", "bilinear", "--split-index", "9"], "the two groups are users and items"),
     "groups": ([*SIDES, "--holdout", "group:n:0.5"], "pairs are held out by user"),
     "group penalty": ([*SIDES, "--group-l1", "1"], "all pairs have no such step"),

@@ -54,5 +54,6 @@ cdef class Joined:
     cdef readonly ColumnModel model
     cdef bint within
     cdef Py_ssize_t size(self, Dataset data)
+    cdef const real* beta(self, int output) noexcept nogil
     cdef double linear(self, int block, const Sample* x, int output, bint common) noexcept nogil
     cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil

@@ -270,6 +270,9 @@ cdef class Joined:
     factors and its own score as the weight. RelatedSums, RelationRows and AllPairs depend on nothing else. A subclass
     defines `part`.
 
+    The `sides` of a model may have fixed weights `beta` in the inner products. Then a cache has the sums, and after
+    them the sums times beta.
+
     within : whether the features of a part interact with each other.
     """
 
@@ -279,6 +282,10 @@ cdef class Joined:
     # The number of a part's sums.
     cdef Py_ssize_t size(self, Dataset data):
         return self.model.cache_size(data)
+
+    # The weights of the sums in inner products; NULL: all are 1.
+    cdef const real* beta(self, int output) noexcept nogil:
+        return NULL
 
     # The linear score of a part, by the weights of a block, if it has some; with the bias if `common`.
     cdef double linear(self, int block, const Sample* x, int output, bint common) noexcept nogil:

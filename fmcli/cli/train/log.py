@@ -26,7 +26,7 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.positive import usual_place
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
-from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, needed_for
+from fmcli.registry.specs import FIT_BETA, SCALE_LABELS, Spec, for_dense_rows, make_spec, needed_for
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
@@ -139,6 +139,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.settings.min_count > 1:
         log.line(rare_features(plan))
     log_usual_penalties(log, spec)
+    if spec.values.get(FIT_BETA) is False and FIT_BETA not in spec.given:
+        log.line(f"beta keeps its initial values, because all pairs count ({choice(FIT_BETA, False)})")
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
     if spec.solver_entry.is_sampler and spec.values["epochs"]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import LEAVE_OUT, UsageError, called
 from fmcli.registry.losses import LOSSES, OTHERS
-from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import MEGABYTE, USUAL_MEMORY
 from fmcli.registry.solvers import ALL_PAIRS_SOLVER
-from fmcli.registry.specs import SCALE_LABELS, Spec, make_spec
+from fmcli.registry.specs import FIT_BETA, SCALE_LABELS, Spec, make_spec, takers_of
 from fmcli.system.machine import cpu_count
 from fmcli.training.setup.settings import Settings
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.warm_start import WarmStart
 
-# The options of a run on observed pairs, unless they are given. L2 is relative to a feature's pairs.
+# The options of a run on observed pairs, unless they are given. L2 is relative to a feature's pairs. The scores of all
+# pairs are products of sums only if beta is fixed, where a kind has one.
 OF_PAIRS = {"l2": 0.01, SCALE_LABELS: False, "clip": False}
+OF_WEIGHTED_PAIRS = {**OF_PAIRS, FIT_BETA: False}
 
 
 def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
@@ -32,13 +34,17 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     if choices.only_new and warm_start is not None:
         return warm_start.of_new_features(options)
     if choices.implicit and not draws_negatives(choices):
-        spec = make_spec(
-            choices.model or DEFAULT_MODEL, choices.solver or ALL_PAIRS_SOLVER, OTHERS, {**OF_PAIRS, **options}
-        )
-        return replace(spec, given=spec.given - (OF_PAIRS.keys() - options.keys()))
+        return of_all_pairs(choices.model or DEFAULT_MODEL, choices.solver or ALL_PAIRS_SOLVER, options)
     if warm_start is None:
         return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, options)
     return warm_start.continued(choices.model, choices.solver, choices.loss, options)
+
+
+def of_all_pairs(model: str, solver: str, options: Mapping[str, Any]) -> Spec:
+    """Return the spec of a run on observed pairs, beside which all pairs count."""
+    usual = OF_WEIGHTED_PAIRS if model in takers_of(MODELS, FIT_BETA) else OF_PAIRS
+    spec = make_spec(model, solver, OTHERS, {**usual, **options})
+    return replace(spec, given=spec.given - (usual.keys() - options.keys()))
 
 
 def with_model(choices: Choices, warm_start: WarmStart | None) -> Choices:

@@ -148,13 +148,25 @@ cdef class SecondOrder(Weighted):
 
 
 cdef class JoinedPairs(Joined):
-    """The sums of the factors in a part, and its score, for a model of second order without kernel weights."""
+    """The sums of the factors in a part, and its score, for a model of second order whose kernel weights are fixed."""
+
+    cdef Py_ssize_t size(self, Dataset data):
+        return (<SecondOrder>self.model).sums_size() // 2
+
+    cdef const real* beta(self, int output) noexcept nogil:
+        return (<SecondOrder>self.model).single((<SecondOrder>self.model).beta_block, output)
 
     cdef double part(self, const Sample* x, int output, bint common, real* sums) noexcept nogil:
         cdef int pairs = (<SecondOrder>self.model).pairs, constant = (<SecondOrder>self.model).constant_block
+        cdef Py_ssize_t f, size = (<SecondOrder>self.model).sums_size() // 2
+        cdef const real* beta = self.beta(output)
         cdef Factors v = self.model.factors(pairs, 0, output)
-        return self.linear(pairs, x, output, common) + kernels.second_order(
-            &v, x, (<SecondOrder>self.model).single(constant, output) if common else NULL, NULL, sums)
+        cdef double score = self.linear(pairs, x, output, common) + kernels.second_order(
+            &v, x, (<SecondOrder>self.model).single(constant, output) if common else NULL, beta, sums)
+        if beta != NULL:
+            for f in range(size):
+                sums[size + f] = beta[f] * sums[f]
+        return score
 
 
 cdef class FM(SecondOrder):
@@ -191,3 +203,7 @@ cdef class SHA2(SecondOrder):
     def __init__(self, features, outputs, *, rank, bias=True, fit_beta=None, beta_start=None):
         super().__init__(
             features, outputs, rank, bias=bias, constant=constant_row(rank), beta=Beta(rank, 2, fit_beta, beta_start))
+
+    @property
+    def sides(self):
+        return JoinedPairs(self) if self.beta_fixed else None

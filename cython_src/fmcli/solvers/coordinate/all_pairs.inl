@@ -1,6 +1,7 @@
 // Kernels of coordinate descent on observed pairs and all pairs of two parts (AllPairs). The state of a part has its own
 // score t and, as its cache, its factors B. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv
-// + x dw, or by x dw alone if the features of a part do not interact.
+// + x dw, or by x dw alone if the features of a part do not interact. If the products of factors have weights
+// beta, which are fixed, beta B follows B in the cache. r and G are of derivatives without beta (PairUpdater.weigh).
 
 #include "fmcli/base/runs.h"
 #include "fmcli/solvers/coordinate/descent.inl"
@@ -23,6 +24,11 @@ inline real* scores_of(const ObservedPairs& pairs, ptrdiff_t part) {
 inline __attribute__((always_inline)) void prefetch_part(const SampleStates& parts, ptrdiff_t i) {
     const char* const state = parts.at + i * parts.size;
     for (ptrdiff_t at = 0; at < parts.size; at += 64) __builtin_prefetch(state + at);
+}
+
+// A part's factors times beta.
+inline const real* weighted_in(const ObservedPairs& pairs, ptrdiff_t part) {
+    return cache_in(&pairs.parts, part, 0) + pairs.weighted;
 }
 
 // <a, b> of n reals, a multiple of LANES.
@@ -64,7 +70,7 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
                 for (ptrdiff_t m = 0; m < count; ++m) {
                     if (e + m + PAIRS_AHEAD < end) prefetch_part(parts, other[m + PAIRS_AHEAD]);
                     score[e + m] = (real)(t + scores_in(&parts, other[m])[0]) +
-                                   product(B, cache_in(&parts, other[m], 0), parts.reals);
+                                   product(B + pairs->weighted, cache_in(&parts, other[m], 0), parts.reals);
                 }
             }
             for (ptrdiff_t m = 0; m < count; ++m) {
@@ -98,6 +104,7 @@ void observed_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, co
 // A feature's parts and, if `scores`, the scores of their pairs take a step from `row`.
 void parts_step(const ColumnView* view, const ObservedPairs* pairs, const real* row, const real* step, bool scores) {
     const ColumnView& v = *view;
+    const real* const beta = pairs->beta ? pairs->beta + v.at : nullptr;
     real move[MOST_LANES];
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const ptrdiff_t part = v.sample[i];
@@ -105,9 +112,11 @@ void parts_step(const ColumnView* view, const ObservedPairs* pairs, const real* 
         const real x = v.value[i];
         double change = v.weight ? (double)x * step[v.lanes] : 0;
         for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            const real others = B[f] - x * row[v.at + f];
             move[f] = x * step[f];
-            if (pairs->within) change += (double)(B[f] - x * row[v.at + f]) * move[f];
             B[f] += move[f];
+            if (beta) B[pairs->weighted + f] += move[f] *= beta[f];
+            if (pairs->within) change += (double)others * move[f];
         }
         scores_in(&pairs->parts, part)[0] += change;
         if (!scores) continue;
@@ -128,7 +137,7 @@ double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_
             const ptrdiff_t other = pairs->other[e];
             if (e + PAIRS_AHEAD < pairs->begin[i + 1]) prefetch_part(parts, pairs->other[e + PAIRS_AHEAD]);
             const double score = scores_in(&parts, i)[0] + scores_in(&parts, other)[0] +
-                                 product(cache_in(&parts, i, 0), cache_in(&parts, other, 0), parts.reals);
+                                 product(weighted_in(*pairs, i), cache_in(&parts, other, 0), parts.reals);
             pairs->score[e] = (real)score;
             total += pairs->share[e] / 2 * (1 - score) * (1 - score);
         }
@@ -136,7 +145,7 @@ double observed_pairs_loss(const ObservedPairs* pairs, ptrdiff_t start, ptrdiff_
 }
 
 // The same for all pairs of a feature's parts: the parts of a side share the curvature K, and the slope of a part is
-// K (B, t) + offset.
+// K (beta B, t) + offset.
 void all_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const real* row, const real* K,
                      const real* offset, double* r, double* G) {
     const ColumnView& v = *view;
@@ -145,7 +154,7 @@ void all_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const r
     const real* const of_weight = K + lanes * width;
     const double within = pairs->within;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real* const B = cache_in(parts, v.sample[i], 0);
+        const real *const B = cache_in(parts, v.sample[i], 0), *const weighted = B + pairs->weighted;
         const real t = (real)scores_in(parts, v.sample[i])[0];
         real slope[MOST_LANES];
         by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
@@ -157,12 +166,12 @@ void all_pairs_bound(const ColumnView* view, const ObservedPairs* pairs, const r
                 sums[m] = load<V>(offset + v.at + at + m * ::width<V>) + t * load<V>(of_weight + v.at + at + m * ::width<V>);
             for (ptrdiff_t g = 0; g < lanes; g += 2)
                 for (int m = 0; m < N; ++m) {
-                    sums[m] += B[g] * load<V>(of + g * width + m * ::width<V>);
-                    others[m] += B[g + 1] * load<V>(of + (g + 1) * width + m * ::width<V>);
+                    sums[m] += weighted[g] * load<V>(of + g * width + m * ::width<V>);
+                    others[m] += weighted[g + 1] * load<V>(of + (g + 1) * width + m * ::width<V>);
                 }
             for (int m = 0; m < N; ++m) store(slope + at + m * ::width<V>, sums[m] + others[m]);
         });
-        const real own = offset[lanes] + t * of_weight[lanes] + product(B, of_weight, lanes);
+        const real own = offset[lanes] + t * of_weight[lanes] + product(weighted, of_weight, lanes);
         add_row_bound(v, RowQuadratic<real>{B, slope - v.at, own, K, within}, v.value[i], row, width, r, G);
     }
 }

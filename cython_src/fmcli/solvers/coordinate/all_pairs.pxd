@@ -29,3 +29,4 @@ cdef class PairUpdater(CoordinateUpdater):
     cdef AllPairs all_pairs
     cdef object room_memory
     cdef real* room  # of observed_pairs_bound
+    cdef void weigh(self, const ColumnView* v, const real* beta) noexcept nogil

@@ -28,13 +28,14 @@ cdef class AllPairs(Descent):
     """Descent on half the weighted squared errors of observed pairs (c, i), whose scores s(c, i) are to be 1, plus
     strength / 2 times the sum over all contexts c and all items i of s(c, i)^2.
 
-    By the contract of Joined, a score is s(c, i) = t_c + t_i + <B_c, B_i>, with the sums B and the own score t of both
-    sides. The terms that all scores have, such as the bias, count as features of every context. So the samples of this
-    descent are the parts, not the pairs: a part's state has t as its score and B as its cache. As a function of the
-    context's (B_c, t_c), whose derivative in s(c, i) is q_i = (B_i, 1), the objective is the quadratic with
+    By the contract of Joined, a score is s(c, i) = t_c + t_i + <beta B_c, B_i>, with the sums B and the own score t of
+    both sides, and fixed weights beta. The terms that all scores have, such as the bias, count as features of every
+    context. So the samples of this descent are the parts, not the pairs: a part's state has t as its score and B as its
+    cache. As a function of the context's (beta B_c, t_c), whose derivative in s(c, i) is q_i = (B_i, 1), the objective
+    is the quadratic with
 
         curvature <- sum over the context's pairs of a_ci q_i q_i^T + K         K = strength sum_i q_i q_i^T
-        slope <- sum over these of a_ci (s(c, i) - 1) q_i + K (B_c, t_c) + strength sum_i t_i q_i
+        slope <- sum over these of a_ci (s(c, i) - 1) q_i + K (beta B_c, t_c) + strength sum_i t_i q_i
 
     K and the last summand are the same for all contexts, so an update of a feature visits the contexts that have the
     feature and their observed pairs, and never all pairs (all_pairs.inl); items are updated likewise. (Bayer, He,
@@ -95,6 +96,8 @@ cdef class AllPairs(Descent):
             self.curvature[side], self.offset[side] = &numbers[side, 0, 0], &numbers[side, self.width, 0]
         self.observed.begin, self.observed.other, self.observed.share = &begin[0], &other[0], &share[0]
         self.observed.score, self.observed.count, self.observed.within = &score[0], links.count, self.sides.within
+        self.observed.beta = self.sides.beta(0)
+        self.observed.weighted = self.width - 1 if self.observed.beta != NULL else 0
 
     @staticmethod
     def pairs_needed(Model model not None, Dataset parts not None, Py_ssize_t count):
@@ -134,7 +137,7 @@ cdef class AllPairs(Descent):
         for side in range(1 if self.known is None else 2):  # otherwise, the pairs of all contexts are all pairs
             self._share(side)
             end = self.first[side + 1]
-            for some in self._parts_now(self.moved[side], end):
+            for some in self._parts_now(self.moved[side], end, self.observed.weighted):
                 total += np.sum((some @ self.numbers[side, :-1] + 2 * self.numbers[side, -1]) * some)
             total += (end - self.moved[side]) * self.squares[side]
         return float(total) / 2
@@ -157,10 +160,11 @@ cdef class AllPairs(Descent):
         self.memory_of_pairs[1][side] = self.numbers[side]
         self.fresh[side] = True
 
-    # Yield arrays of (B, t) of the parts first:last.
-    def _parts_now(self, Py_ssize_t first, Py_ssize_t last):
+    # Yield arrays of (B, t) of the parts first:last; with the offset `weighted`, of (beta B, t).
+    def _parts_now(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t weighted=0):
         self.allocate_states()
-        formats, offsets = ["f8", (REAL_TYPE, self.width - 1)], [self.states.scores, self.states.cache]
+        formats = ["f8", (REAL_TYPE, self.width - 1)]
+        offsets = [self.states.scores, self.states.cache + weighted * <Py_ssize_t>sizeof(real)]
         size = self.states.size
         state = np.dtype({"names": ["t", "B"], "formats": formats, "offsets": offsets, "itemsize": size})
         parts = np.asarray(self.memory).view("u1")[:self.data.rows * size].view(state)
@@ -227,6 +231,18 @@ cdef class PairUpdater(CoordinateUpdater):
                 &chunk, &self.all_pairs.observed, self.current.body, self.all_pairs.curvature[side],
                 self.all_pairs.offset[side], self.quadratic.r, self.quadratic.G)
             at += chunk.n
+        if self.all_pairs.observed.beta != NULL:
+            self.weigh(v, self.all_pairs.observed.beta + v.at)
+
+    # r and, on and above the diagonal, G of derivatives times beta, from those of derivatives without it.
+    cdef void weigh(self, const ColumnView* v, const real* beta) noexcept nogil:
+        cdef Py_ssize_t f, g, width = self.quadratic.width
+        cdef double* r = self.quadratic.r
+        cdef double* G = self.quadratic.G
+        for f in range(v.lanes):
+            r[f] *= beta[f]
+            for g in range(f, width):
+                G[f * width + g] *= <double>beta[f] * (beta[g] if g < v.lanes else 1)
 
     # The objective is the quadratic itself, so the step needs no check.
     cdef void update_slice(self, const ColumnView* v) noexcept nogil:

@@ -18,6 +18,8 @@ typedef struct ObservedPairs {
     ptrdiff_t count;       // of pairs
     SampleStates parts;
     bool within;  // whether the features of a part interact
+    const real* beta;    // the weights of the products of two parts' factors; NULL: all are 1
+    ptrdiff_t weighted;  // from the factors of a part on to the factors times beta; 0: all weights are 1
 } ObservedPairs;
 
 typedef struct CoordinateKernels {
