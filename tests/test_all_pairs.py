@@ -108,7 +108,7 @@ def linked(pairs, weight):
 def descent_of(model, pairs, weight, strength, penalty=None, threads=1):
     parts, links = linked(pairs, weight)
     penalty = penalty or Penalty()
-    return AllPairsDescent(model, Squared(), penalty, parts, threads, links=links, strength=strength)
+    return AllPairsDescent(model, Squared(), penalty, parts, threads, links=links, strength=strength, known=None)
 
 
 def scores(kind, model, pairs):
