@@ -20,13 +20,13 @@ from fmcli.registry.specs import FIT_BETA, Spec
 RANKING, SKIPPING, NO_HOLDOUT = "ranking", "skipping", "no holdout"
 HOLDOUT_GROUP, HOLDOUT_ROWS = "groups", "groups of rows"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
-OTHER_LOSS, ALL_PAIRS, DRAWING = "loss by rows", "all pairs", "implicit with loss bpr"
+OTHER_LOSS, CHOOSING, DRAWING = "loss by rows", "options by held-out pairs", "implicit with loss bpr"
 UNMEASURED = "implicit without held-out pairs"
 CROSS, TUNE, UPDATING = "cv", "tune", "update"
 SEED_OF_SPLIT, FOLDS_IN_FILE, FOLDS = "seed of split", "folds in file", "folds of tune"
 CONDITIONS = {
     OTHER_LOSS: "a {loss} of single rows",
-    ALL_PAIRS: "{implicit} without {loss} bpr",
+    CHOOSING: "{implicit} with {quick_search}",
     DRAWING: "{implicit} with {loss} bpr",
     UNMEASURED: "{implicit} without held-out pairs",
     RANKING: "ranking",
@@ -242,7 +242,10 @@ MODES = (
         UNMEASURED,
         dict.fromkeys(("metrics", "patience", "fail_worse_than_constant"), "figures come from held-out pairs"),
     ),
-    Mode(ALL_PAIRS, {"checkpoint": "held-out pairs choose its options"}),
+    Mode(
+        CHOOSING,
+        {"checkpoint": "a checkpoint does not keep the options that held-out pairs choose (use {no_quick_search})"},
+    ),
     Mode(
         DRAWING,
         dict.fromkeys(("unseen_weight", "l2_power"), "drawn pairs stand for all others"),

@@ -567,17 +567,28 @@ def test_draws_differ_by_epoch_and_not_by_threads(run, log, tmp_path):
     assert len({*losses[0], *losses[1]}) == 12  # parameters that hardly move have another loss on each draw
 
 
-def test_an_interrupted_run_on_drawn_pairs_continues(run, start, log, tmp_path):
-    command = ("train", *SIDES, "--loss", "bpr", "-k", "4", "-e", "300", "--patience", "300", "--negatives", "3")
-    run.ok(*command, "-o", "whole.fm", log)
-    process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m.fm", log)
+LONG = ("-k", "4", "-e", "300", "--patience", "300")
+INTERRUPTED = {
+    "drawn pairs": (*SIDES, "--loss", "bpr", "--negatives", "3", *LONG, "plays.csv"),
+    "all pairs": (*SIDES, *LONG, "plays.csv"),
+    "new users": ("-i", "known.fm", "--only-new", "-e", "2000", "--tol", "1e-15", "new.csv"),
+}
+
+
+@pytest.mark.parametrize("case", INTERRUPTED)
+def test_an_interrupted_run_continues(run, start, log, tmp_path, rng, case):
+    run.ok("train", *SHORT, "-o", "known.fm", log)
+    table(tmp_path / "new.csv", plays(rng, range(USERS, 4 * USERS)))
+    command = ("train", "--no-quick-search", *INTERRUPTED[case])
+    run.ok(*command, "-o", "whole.fm")
+    process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m.fm")
     for _ in range(2000):
         if (tmp_path / "c").exists():
             break
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    done = run.ok(*command, "--checkpoint", "c", "--resume", "-o", "m.fm", log)
+    done = run.ok(*command, "--checkpoint", "c", "--resume", "-o", "m.fm")
     assert "continuing with " in done.stderr
     assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "whole.fm").read_bytes()
 
@@ -589,7 +600,7 @@ REFUSED = {
     "solver of pairs": ([*SIDES, "--loss", "bpr", "-s", "cd"], "loss bpr compares pairs of rows"),
     "kind of pairs": ([*SIDES, "--loss", "bpr", "-m", "ffm"], "models linear, "),
     "disk": ([*SIDES, "--loss", "bpr", "--disk"], "users and items in memory"),
-    "checkpoint": ([*SIDES, "--checkpoint", "c"], "held-out pairs choose its options"),
+    "checkpoint": (["--quick-search", *SIDES, "--checkpoint", "c"], "held-out pairs choose (use --no-quick-search)"),
     "--user": (["--implicit", "--item", "film"], "--implicit needs the columns of users and of items"),
     "no column": ([*SIDES[:-1], "fim"], "no column 'fim'"),
     "both": (["--implicit", "--user", "user", "--item", "user"], "have a column in common"),

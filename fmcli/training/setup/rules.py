@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import (
-    ALL_PAIRS,
     BALANCED,
+    CHOOSING,
     DRAWING,
     HOLDOUT_GROUP,
     HOLDOUT_ROWS,
@@ -62,7 +62,7 @@ def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str
         POOLED: values.get(POOLED),
         "scale": values["scale"] != "none",
         OTHER_LOSS: choices.implicit and choices.loss and not draws_negatives(choices),
-        ALL_PAIRS: choices.implicit and not draws_negatives(choices),
+        CHOOSING: settings.quick_search and choices.implicit and not draws_negatives(choices) and held.share != 0,
         DRAWING: draws_negatives(choices),
         UNMEASURED: choices.implicit and held.share == 0,
         UPDATING: choices.init_model is not None and not choices.only_new,
