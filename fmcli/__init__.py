@@ -88,7 +88,7 @@ above it in this list, so there are no circles. Nor do nested folders import eac
     models        what the kinds share, above all the contract, in layers: blocks (layout.pyx), the memory of their
                   arrays (parameters.pyx), scores and gradients, derivatives by columns (model.pyx). The kinds are in
                   folders, a family in each file with its kernels (.inl) beside it: models/second_order has the linear
-                  model and the models of pairs of features, models/polynomial those of any degree, models/local llfm:
+                  model and the models of pairs of features, models/polynomial models of any degree, models/local llfm:
                   anchors, coding, k-means. models/related has the sums of relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves

@@ -238,7 +238,7 @@ def _known(error: Exception) -> FmcliError:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Yield the message of an error, and those of the errors that it comes from."""
+    """Yield the message of an error, and the messages of the errors that it comes from."""
     while error is not None:
         yield " ".join(str(error).split())
         error = error.__cause__ or error.__context__

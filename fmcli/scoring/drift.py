@@ -1,4 +1,4 @@
-"""Columns of tables to predict whose cells are unlike those of training: other spellings of names, other units."""
+"""Columns of tables to predict whose cells are unlike the training cells: other spellings of names, other units."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def other_numbers(
 
 
 def of_other_unit(here: tuple[float, float], before: tuple[float, float]) -> bool:
-    """Return whether numbers have another unit, by their mean and deviation, and those of training."""
+    """Return whether numbers have another unit, by mean and deviation here and in training."""
     if not (all(before) and here[1]):
         return False
     low, high = sorted(one / other for one, other in zip(here, before, strict=True))

@@ -1,4 +1,4 @@
-"""Tables to predict whose columns are unlike those of training: names in another spelling, numbers in another unit."""
+"""Columns of tables to predict that are unlike the training columns: another spelling of names, another unit."""
 
 import pytest
 

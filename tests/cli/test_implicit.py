@@ -104,6 +104,7 @@ def test_chosen_options_are_those_of_the_log(run, popular, tmp_path):
     done = run.ok(*command[:-3], "--quick-search", *command[-3:])
     *_, strength = re.findall(r"^tried --l2-v (\S+):.*using it", done.stderr, re.M)
     chosen = arrays(run, tmp_path / "m.fm")
+    assert "l2_v" in load(str(tmp_path / "m.fm")).meta["given"]
     run.ok(*command[:-3], "--no-quick-search", "--l2-v", strength, *command[-3:])
     again = arrays(run, tmp_path / "m.fm")
     assert all(np.array_equal(again[name], chosen[name]) for name in chosen)

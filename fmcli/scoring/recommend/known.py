@@ -81,8 +81,8 @@ def known_seen(scorer: Scorer, contexts: Dataset, items: Dataset) -> Seen | None
 
 
 def own_hashes(scorer: Scorer, rows: Dataset) -> Hashes:
-    """Return hashes of what identifies users or items: their features without those of joined tables, where a cell may
-    have changed since training; 0 for rows without them."""
+    """Return hashes of what identifies users or items: features that no joined table has, because a cell there may
+    have changed since training; 0 for rows without such features."""
     table = scorer.table
     if table is None or not table.joins:
         return hashes(rows)

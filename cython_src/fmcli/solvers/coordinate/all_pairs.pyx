@@ -234,7 +234,7 @@ cdef class PairUpdater(CoordinateUpdater):
         if self.all_pairs.observed.beta != NULL:
             self.weigh(v, self.all_pairs.observed.beta + v.at)
 
-    # r and, on and above the diagonal, G of derivatives times beta, from those of derivatives without it.
+    # r and, on and above the diagonal, G of derivatives times beta, from r and G without beta.
     cdef void weigh(self, const ColumnView* v, const real* beta) noexcept nogil:
         cdef Py_ssize_t f, g, width = self.quadratic.width
         cdef double* r = self.quadratic.r
